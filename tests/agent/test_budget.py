@@ -170,7 +170,8 @@ def test_call_under_way_costs_its_estimate() -> None:
     thread.
     """
     budget = Budget(PRICES, CostLimits(tokens=SMALL_TOKENS + 1), SESSION)
-    asked, answered = threading.Event(), threading.Event()
+    asked = threading.Event()
+    answered = threading.Event()
 
     def call() -> None:
         budget.before(SMALL)

@@ -436,7 +436,8 @@ def test_refused_key_is_refetched_for_planner_and_judge(tmp_path: Path) -> None:
             model="some-model",
             api_key_command=command,
         )
-        planner, judge = build_planner(settings), build_judge(settings)
+        planner = build_planner(settings)
+        judge = build_judge(settings)
         assert Conversation(server, planner, history=History()).decide().kind == "act"
         assert judge.judge("It is so.", frame_of(1), timeout_s=20.0)
         assert counted.read_text() == "xx"

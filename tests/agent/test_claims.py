@@ -317,7 +317,9 @@ def test_claim_without_model_is_unsure_with_remedy() -> None:
     )
 
 
-H, F, U = "holds", "fails", "unsure"
+H = "holds"
+F = "fails"
+U = "unsure"
 
 
 @pytest.mark.parametrize(

@@ -492,7 +492,8 @@ def test_waiting_for_user_costs_no_time(
     agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit counts what the run itself took, not how long a user took to answer."""
-    agent, monotonic = agent_of(act(RISKY), finished()), clock.monotonic
+    agent = agent_of(act(RISKY), finished())
+    monotonic = clock.monotonic
     waiting = agent.run("buy", limits=Limits(seconds=60))
     monkeypatch.setattr(clock, "monotonic", lambda: monotonic() + 3600)
     assert agent.approve(waiting.run_id).outcome is Outcome.DONE
@@ -552,10 +553,8 @@ class Noting(PaintedController):
 def test_first_action_waits_for_first_screen(
     do: Callable[[VncUseAgent], object], tmp_path: Path
 ) -> None:
-    controller, planner = (
-        Noting(),
-        ListPlanner([act(Proposal(Click(1, 1))), finished()]),
-    )
+    controller = Noting()
+    planner = ListPlanner([act(Proposal(Click(1, 1))), finished()])
     agent = VncUseAgent(
         settings=Settings(runs_dir=str(tmp_path)),
         planner=planner,

@@ -151,7 +151,8 @@ def test_damaged_checkpoints_are_named(
 def test_checkpoint_calls_nothing(agent_of: AgentOf, tmp_path: Path) -> None:
     import ormsgpack
 
-    run, proof = waiting_run(agent_of), tmp_path / "owned"
+    run = waiting_run(agent_of)
+    proof = tmp_path / "owned"
     call = ormsgpack.packb(("os", "mkdir", str(proof)))
     evil = ormsgpack.packb(
         {"channel_values": {"task": ormsgpack.Ext(0, call)}},

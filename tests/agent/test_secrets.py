@@ -140,10 +140,8 @@ def test_keyboard_gets_value_and_its_repr_is_name(tmp_path: Path) -> None:
 
 
 def test_only_agent_with_secrets_redacts(tmp_path: Path) -> None:
-    hides, plain = (
-        Settings(server="localhost::1", runs_dir=str(tmp_path)),
-        PaintedController(),
-    )
+    hides = Settings(server="localhost::1", runs_dir=str(tmp_path))
+    plain = PaintedController()
     shows = dataclasses.replace(hides, show_secrets=True)
     for given, secrets, redacts in (
         (hides, {}, False),

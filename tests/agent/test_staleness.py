@@ -40,7 +40,8 @@ class Model:
     def __init__(
         self, controller: PaintedController, shades: list[int], *decisions: Decision
     ) -> None:
-        self._controller, self._shades = controller, iter(shades)
+        self._controller = controller
+        self._shades = iter(shades)
         self._decisions = [
             dataclasses.replace(decision, model="m-1", usage=COSTS)
             for decision in decisions

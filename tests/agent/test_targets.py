@@ -48,10 +48,8 @@ def test_place_is_stored_as_it_was_before_action(tmp_path: Path) -> None:
     image = Image.new("RGB", SIZE, (0, 0, 90))
     image.paste((200, 10, 10), (150, 80, 170, 100))
     image.save(file := BytesIO(), "PNG")
-    directory, frame = (
-        RunDirectory.create(tmp_path, "run-1"),
-        Frame(FrameRef("a" * 64, *SIZE), file.getvalue()),
-    )
+    directory = RunDirectory.create(tmp_path, "run-1")
+    frame = Frame(FrameRef("a" * 64, *SIZE), file.getvalue())
     seen = Targets(lambda _: (), directory)
     seen.seen = frame
     _, crop_ref = seen.of(Click(160, 90), frame.ref, 60)
@@ -94,7 +92,8 @@ def test_typed_text_targets_focus_or_last_clicked_field(tmp_path: Path) -> None:
 def test_hanging_or_broken_tree_fails_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "ASK_S", 0.05)
     monkeypatch.setattr(targets, "_SLOW_S", 0.05)
-    asked, never = [], threading.Event()
+    asked = []
+    never = threading.Event()
 
     def hang(action: Action) -> Elements:
         asked.append(action)

@@ -460,10 +460,8 @@ def test_elements_of_program(
         *command, environment={**tigervnc.environment, "XDG_CACHE_HOME": str(tmp_path)}
     ):
         wait_for(lambda: "push button" in boxes(), "the program's elements", 30)
-        form, controller = (
-            {role: found[0] for role, found in boxes().items()},
-            connected(tigervnc),
-        )
+        form = {role: found[0] for role, found in boxes().items()}
+        controller = connected(tigervnc)
         assert acted_on(Click(*form["push button"].centre)) == [
             ("push button", "Sign in")
         ]

@@ -145,23 +145,17 @@ def test_server_without_screen_is_refused_in_time() -> None:
 def test_connect_takes_every_form_of_address(
     tigervnc: VncServer, tmp_path: Path
 ) -> None:
-    port, file = (
-        int(tigervnc.address.rpartition(":")[2]),
-        vnc_servers.password_file(tmp_path, "geheim"),
-    )
+    port = int(tigervnc.address.rpartition(":")[2])
+    file = vnc_servers.password_file(tmp_path, "geheim")
     for address in (
-        *(
-            f"127.0.0.1::{port}",
-            f"127.0.0.1:{port - 5900}",
-            f"localhost::{port}",
-            f"localhost:{port - 5900}",
-        ),
-        *(
-            f"localhost:{port}",
-            f"vnc://localhost:{port}",
-            f"VNC://127.0.0.1:{port}/",
-            f"vnc://localhost:{port - 5900}",
-        ),
+        f"127.0.0.1::{port}",
+        f"127.0.0.1:{port - 5900}",
+        f"localhost::{port}",
+        f"localhost:{port - 5900}",
+        f"localhost:{port}",
+        f"vnc://localhost:{port}",
+        f"VNC://127.0.0.1:{port}/",
+        f"vnc://localhost:{port - 5900}",
     ):
         with closing(connect(address)) as controller:
             assert controller.size == (1024, 768)

@@ -48,8 +48,11 @@ def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
 
 @pytest.mark.parametrize("seed", range(15))
 def test_zrle_and_tight_in_all_their_ways(seed: int) -> None:
-    drawn, zrle, tight = Random(seed), Zrle(), Tight()
-    zrle_stream, tight_stream = rfb_server.ZrleStream(), rfb_server.TightStream()
+    drawn = Random(seed)
+    zrle = Zrle()
+    tight = Tight()
+    zrle_stream = rfb_server.ZrleStream()
+    tight_stream = rfb_server.TightStream()
     size = drawn.randint(1, 130), drawn.randint(1, 130)
     for way in drawn.choices(sorted(ZRLE_WAYS), k=3):
         pixels = rfb_server.image(*size, drawn.randint(1, ZRLE_WAYS[way]), seed)

@@ -40,7 +40,8 @@ from support.rfb_server import (
 )
 from support.wire import serving
 
-WIDTH, HEIGHT = 70, 9
+WIDTH = 70
+HEIGHT = 9
 NO_ANSWER = r"did not answer within 0\.5 s"
 IMAGE = rfb_server.image(WIDTH, HEIGHT, 3, seed=1)
 FIRST = greeting(WIDTH, HEIGHT) + update(drawn(IMAGE, RAW, IMAGE.tobytes()))

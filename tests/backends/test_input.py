@@ -115,7 +115,8 @@ def test_keys_do_not_overtake_click(
     """openbox grabs and replays the click that gives a window the focus; keys at its
     heels would go to the other.
     """
-    left, right = tmp_path / "left", tmp_path / "right"
+    left = tmp_path / "left"
+    right = tmp_path / "right"
     with (
         openbox(tigervnc),
         xterm(tigervnc, f"cat > {left}", "left", "40x10+0+100"),
@@ -322,7 +323,9 @@ def test_every_spelling_is_one_key() -> None:
         assert len(set(map(parse_combo, spellings))) == 1, spellings
 
 
-SHIFT, CONTROL, F5 = 0xFFE1, 0xFFE3, 0xFFC2
+SHIFT = 0xFFE1
+CONTROL = 0xFFE3
+F5 = 0xFFC2
 
 
 def test_parse_invalid_combination_names_it() -> None:
@@ -519,7 +522,8 @@ def test_press_lasts_as_long_as_users(
     controller.click(5, 5, count=count)
     controller.mouse_down(5, 5)
     controller.mouse_up(5, 5)
-    pressed_s, released_s = times.at_s[::2], times.at_s[1::2]
+    pressed_s = times.at_s[::2]
+    released_s = times.at_s[1::2]
     lengths_s = [up - down for down, up in zip(pressed_s, released_s, strict=True)]
     assert len(lengths_s) == count + 1
     assert min(lengths_s) >= 0.1
@@ -546,7 +550,8 @@ def test_gate_opens_to_both_looks_of_open_select(
         looks[int(shown[select.box.top, x])] = shown
         if len(looks) == 2:
             break
-    idle, pressed = looks[0x767676], looks[0x8D8D8D]
+    idle = looks[0x767676]
+    pressed = looks[0x8D8D8D]
     recorded = gate(pressed, (), before=before, pressed=((x, y),))
     assert recorded.mismatch(idle) is None
     assert recorded.mismatch(before)
@@ -575,7 +580,8 @@ def receiving(
     sends messages in one write.
     """
     screen = update(rectangle(0, 0, 8, 8, RAW, bytes(8 * 8 * 4)))
-    received, is_over = list[bytes](), threading.Event()
+    received = list[bytes]()
+    is_over = threading.Event()
 
     def serve(listener: socket.socket) -> None:
         connection, _ = listener.accept()

@@ -122,14 +122,18 @@ def welcome(pen: Pen, _: PaintedForm) -> None:
 
 def test_other_page_shows_what_is_there() -> None:
     def leave(form: PaintedForm) -> None:
-        form.page, form.text, form.also = "other", "", welcome
+        form.page = "other"
+        form.text = ""
+        form.also = welcome
 
     form = PaintedForm(enters=leave)
     controller = redacting(form)
     type_secret(controller, press_enter=True)
     assert form.performed[-1] == TypeText("", press_enter=True)
     assert np.array_equal(seen_by(controller), form.pixels())
-    form.page, form.text, form.also = "form", SECRET, None
+    form.page = "form"
+    form.text = SECRET
+    form.also = None
     assert not shows_piece(seen_by(controller))
 
 
@@ -259,7 +263,8 @@ def test_address_with_secret_is_typed_by_keys() -> None:
 
 
 def test_controller_over_other_connection_shares_redactions() -> None:
-    form, other = PaintedForm(), PaintedForm()
+    form = PaintedForm()
+    other = PaintedForm()
     controller = redacting(form)
     over = controller.over(other)
     over.perform(TypeText(SECRET))  # as a test itself writes it

@@ -51,7 +51,8 @@ def test_pointer_at_edge_is_cut() -> None:
 def test_resting_connection_gets_no_changes_until_refresh(
     tigervnc: VncServer, connected: Connect
 ) -> None:
-    resting, watching = connected(tigervnc), connected(tigervnc)
+    resting = connected(tigervnc)
+    watching = connected(tigervnc)
     resting.rest()
     tigervnc.paint(5)  # the server still owes an answer to the last request
     wait_for(lambda: resting.screen.changed_at > 0, "the last answer")
@@ -85,7 +86,8 @@ BRIEFLY = RULES.shortened()
 PATIENT = SettleRules(first_change_s=2.0, stable_s=1.0)
 SPINS = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
 QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
-LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
+LINE = (10, 100, 10.01)
+CARET_BELOW = (10, 120, 10.02)
 DECISIONS: list[
     tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]
 ] = [
@@ -288,10 +290,8 @@ class Tiles:
     def __init__(self, moving: tuple[int, int] | None = None) -> None:
         self.passed = TransientFrames()
         self.pixels = np.zeros((4 * TILE_PX, COLUMNS * TILE_PX), np.uint32)
-        self.last_s, self.moving = (
-            np.zeros((4, COLUMNS)),
-            np.zeros((4, COLUMNS), np.bool_),
-        )
+        self.last_s = np.zeros((4, COLUMNS))
+        self.moving = np.zeros((4, COLUMNS), np.bool_)
         if moving:
             self.moving[moving] = True
         self.look(10.0)
@@ -309,7 +309,8 @@ class Tiles:
             drawn[row, column] = True
         self.passed.draw_over(drawn, self.pixels, self.last_s, self.moving, now_s)
         for row, column in tiles:
-            top, left = row * TILE_PX, column * TILE_PX
+            top = row * TILE_PX
+            left = column * TILE_PX
             self.pixels[top : top + size_px, left : left + size_px] = colour
         self.last_s[drawn] = now_s
 

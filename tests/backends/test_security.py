@@ -212,7 +212,8 @@ def test_screen_and_keys_by_ws_and_by_wss(
     tls = ("--cert", str(here.file), "--key", str(here.key), "--ssl-only")
     password = vnc_servers.password_file(tmp_path, "geheim")
     with vnc_servers.tigervnc(password_file=password) as server:
-        typed, text = tmp_path / "typed", "a text of some length " * 50
+        typed = tmp_path / "typed"
+        text = "a text of some length " * 50
         with xterm(server, f"cat >{typed}"), websockify(server.address) as port:
             with closing(
                 connect(f"ws://localhost:{port}/websockify", "geheim", timeout_s=BUSY_S)

@@ -140,7 +140,8 @@ def origin(tmp_path: Path) -> Path:
     """A project of `cua-vnc init` with a Qt program and the files of all CIs, pushed to
     a repository.
     """
-    project, bare = tmp_path / "project", tmp_path / "origin.git"
+    project = tmp_path / "project"
+    bare = tmp_path / "origin.git"
     project.mkdir()
     (project / "requirements.txt").touch()  # the program needs nothing from pip
     target = read_target(PAD_LINE, "qt", project)

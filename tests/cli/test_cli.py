@@ -151,9 +151,14 @@ def test_printed_command_answers_waiting_run(
         waits = at_server(
             server,
             tmp_path,
-            *("run", "Buy", "--wait-for-approval", f"--vnc={pad.server}"),
-            *("--model=gemini-3.7-flash", "--policy=policy.toml"),
-            *("--runs-dir=my runs", "--secret=PW=env:SHOP"),
+            "run",
+            "Buy",
+            "--wait-for-approval",
+            f"--vnc={pad.server}",
+            "--model=gemini-3.7-flash",
+            "--policy=policy.toml",
+            "--runs-dir=my runs",
+            "--secret=PW=env:SHOP",
         )
         assert waits.returncode == 7, waits.stdout + waits.stderr
         command = printed_command(waits, name)
@@ -206,11 +211,9 @@ def test_copied_waiting_run_gets_settings_from_command(
     (tmp_path / "policy.toml").write_text(rule)
     confirmed = ("click", wants_confirmation({"x": 500, "y": 500}, "this signs in"))
     first = calls(confirmed, ("type", {"text": "<secret:PW>"}))
-    desktop, secret, policy = (
-        ["--vnc", pad.server, "--elements=on"],
-        ["--secret=PW"],
-        ["--policy=policy.toml"],
-    )
+    desktop = ["--vnc", pad.server, "--elements=on"]
+    secret = ["--secret=PW"]
+    policy = ["--policy=policy.toml"]
     with GeminiServer(
         [first, calls(("list_elements", {})), calls(("type", {"text": "rm -rf /"}))]
     ) as server:

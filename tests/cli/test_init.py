@@ -123,7 +123,8 @@ def test_failure_is_printed_with_next_command(
         monkeypatch.chdir(tmp_path / str(number))
         if ini:
             Path("pytest.ini").write_text(f"[pytest]\n{ini}\n")
-        code, output = main(["init", program, "--task", TASK]), capsys.readouterr().out
+        code = main(["init", program, "--task", TASK])
+        output = capsys.readouterr().out
         assert (code, failure in output) == (1, True), output
         assert output.splitlines()[-2].startswith("does not work yet: ")
 

@@ -32,7 +32,8 @@ def test_endless(desktop):
 @pytest.mark.slow
 def test_stopped_suite_ends_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
-    suite, pid = Suite(tmp_path, tmp_path / "runs", [], "", {}), tmp_path / "pid.txt"
+    suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
+    pid = tmp_path / "pid.txt"
     with ThreadPoolExecutor() as threads:
         ended = threads.submit(suite.run, 60.0)
         wait_for(

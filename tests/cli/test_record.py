@@ -169,7 +169,9 @@ def test_record_takes_desktop_and_program_of_project(
     assert TASK in claim.claim
     assert claim.claim in source
     assert "only proposed" in source
-    x, y, changed = 200, 290, claim.region
+    x = 200
+    y = 290
+    changed = claim.region
     assert changed
     assert (changed.left < x < changed.right, changed.top < y < changed.bottom) == (
         True,

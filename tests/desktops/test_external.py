@@ -335,7 +335,8 @@ def test_command_arrives_word_by_word_and_answers(reach: RemoteExec) -> None:
 
 
 def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
-    mine, its_childs = f"3{os.getpid()}", f"4{os.getpid()}"
+    mine = f"3{os.getpid()}"
+    its_childs = f"4{os.getpid()}"
     script = f"setsid sleep {its_childs} & exec sleep {mine}"
     with pytest.raises(
         DesktopError,

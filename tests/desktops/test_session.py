@@ -69,7 +69,8 @@ def test_leftovers_of_killed_session_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A link may be another user's: it is not followed."""
-    kept, temporary = tmp_path / "project" / "vnc-use-kept", tmp_path / "temporary"
+    kept = tmp_path / "project" / "vnc-use-kept"
+    temporary = tmp_path / "temporary"
     for directory in (kept, temporary / "vnc-use-left"):
         directory.mkdir(parents=True)
         (directory / "lock").touch()

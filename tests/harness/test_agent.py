@@ -70,8 +70,12 @@ def test_run_counts_calls_of_act_and_keeps_actions(agent: Steps) -> None:
     assert (agent.acted, seen) == (2, [3, 6])
     records = actions_in(agent.output_dir / "execution.json")
     assert [record["action"] for record in records] == [
-        *("wait", "greet", "mouse_move"),
-        *("wait", "greet", "mouse_move"),
+        "wait",
+        "greet",
+        "mouse_move",
+        "wait",
+        "greet",
+        "mouse_move",
     ]
     assert "must be on the screen" in records[2]["error"]
     assert records[1] == {

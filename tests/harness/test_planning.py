@@ -167,7 +167,9 @@ def test_screenshot_shows_screen_after_last_action(desk: VncUseAgent) -> None:
     assert sizes == [((320, 200), None)]
     assert [step.proposal.action for step in result.steps] == [
         Scroll(10, 20, "down", 2),
-        *(MouseDown(1, 2, "right"), Move(3, 4), MouseUp(3, 4, "right")),
+        MouseDown(1, 2, "right"),
+        Move(3, 4),
+        MouseUp(3, 4, "right"),
         KeyCombo(("Ctrl+Shift+P",)),
         Wait(0.0),
     ]

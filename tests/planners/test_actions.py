@@ -56,7 +56,8 @@ from pytest_vnc_use.types import (
 SCREEN = FrameRef("0" * 64, 1440, 900)
 HALF = partial(Arguments, screen=FrameRef("", 2000, 1000), sent=(1000, 500))
 """The arguments of a model that got an image half as wide and high as the screen."""
-AT, PAIR = {"x": 100, "y": 50}, {"coordinate": [100, 50]}
+AT = {"x": 100, "y": 50}
+PAIR = {"coordinate": [100, 50]}
 HERE = (201, 101)
 """The pixel of that point on the larger screen."""
 POINT = {"x": 500, "y": 500}

@@ -362,7 +362,8 @@ def test_refused_key_is_renewed_once(name: str) -> None:
 
     provider = PROVIDERS[name]
     with provider.conversation([provider.click()] * 2, api_key=key) as conversation:
-        conversation.server.api_key, conversation.is_refused = KEY, True
+        conversation.server.api_key = KEY
+        conversation.is_refused = True
         assert [conversation.decide().kind, conversation.decide().kind] == [
             "act",
             "act",

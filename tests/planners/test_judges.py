@@ -28,7 +28,9 @@ from support.players import (
     value,
 )
 
-CHAT, CLAUDE, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["gemini"]
+CHAT = KINDS["chat"]
+CLAUDE = KINDS["anthropic"]
+GEMINI = KINDS["gemini"]
 
 
 @pytest.fixture(params=KINDS)

@@ -210,7 +210,8 @@ TURNS: list[ScriptedTurn] = [
     "script", [TURNS, lambda observation: TURNS[len(observation.turns)]]
 )
 def test_script_is_followed_in_order(script: Any) -> None:
-    planner, history = ScriptedPlanner(script), History()
+    planner = ScriptedPlanner(script)
+    history = History()
     for proposals in (
         (Proposal(Click(1, 2)), Proposal(TypeText("alice"))),
         (Proposal(Click(3, 4), "open the basket"),),

@@ -419,11 +419,10 @@ def test_turns_of_run_are_counted_and_shown(tmp_path: Path, player: Player) -> N
     """A call without a meaning is reported to the model; a batch is one call of it, and
     one turn.
     """
-    bash, batch = (
-        player.call("bash"),
-        Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five."),
-    )
-    turns, controller = player.turns([batch]), PaintedController()
+    bash = player.call("bash")
+    batch = Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five.")
+    turns = player.turns([batch])
+    controller = PaintedController()
     with player.replying([bash, *map(player.say, turns), player.done]) as (
         server,
         planner,
@@ -436,7 +435,8 @@ def test_turns_of_run_are_counted_and_shown(tmp_path: Path, player: Player) -> N
         )
         answered = "\n".join(texts_of(server.requests[1]))
     assert len(controller.performed) == 5
-    trace, html = read_trace(result.run_dir), run_html(result.run_dir, link=data_uri)
+    trace = read_trace(result.run_dir)
+    html = run_html(result.run_dir, link=data_uri)
     retried = [
         exchange.error
         for exchange in trace.exchanges
@@ -467,7 +467,8 @@ def test_turns_of_run_are_counted_and_shown(tmp_path: Path, player: Player) -> N
 
 
 def test_large_result_is_cut_secret_is_hidden_whole(tmp_path: Path) -> None:
-    secret, player = "swordfish-swordfish", PLAYERS["gemini"]
+    secret = "swordfish-swordfish"
+    player = PLAYERS["gemini"]
 
     def lookup() -> str:
         """All that there is."""

@@ -40,12 +40,11 @@ from support.players import (
 )
 from support.responses_server import acts, computer_call, response
 
-AT, PAIR = {"x": 500, "y": 500}, {"coordinate": [720, 450]}
+AT = {"x": 500, "y": 500}
+PAIR = {"coordinate": [720, 450]}
 CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
-CLAUDE_DONE, GPT_DONE = (
-    messages_server.text("It is open."),
-    responses_server.text("It is open."),
-)
+CLAUDE_DONE = messages_server.text("It is open.")
+GPT_DONE = responses_server.text("It is open.")
 THINKS = {
     "gemini": (
         gemini_server.calls(("click", AT), thought="Where is it?"),

@@ -77,7 +77,8 @@ def clicked(
     )
 
 
-CLICK, DRAGGED = clicked(at(100, 120)), {"start": at(1, 2), "end": at(3, 4)}
+CLICK = clicked(at(100, 120))
+DRAGGED = {"start": at(1, 2), "end": at(3, 4)}
 RECORDS: list[tuple[dict[str, Any], list[Action]]] = [
     (record("mouse_move", position=at(5, 6)), [Move(5, 6)]),
     (clicked(None), [Click(5, 6)]),
@@ -336,10 +337,8 @@ def test_reenact_types_secret_obeys_policy_stops_at_error(
     (tmp_path / "policy.toml").write_text(
         '[[rule]]\nname = "no paste"\ndecision = "deny"\naction = "paste"\n'
     )
-    off_screen, risky = (
-        clicked(at(5000, 120)) | {"number": 4},
-        vars(Confirmation("this buys apples")),
-    )
+    off_screen = clicked(at(5000, 120)) | {"number": 4}
+    risky = vars(Confirmation("this buys apples"))
     pressed = "press 100 120 left"
     for records, expected, message in (
         (

@@ -173,25 +173,23 @@ def test_what_was_written_is_read(directory: RunDirectory) -> None:
         "judge",
         Usage(1, 2, 3, 4),
     )
-    first, second, last = finished(1, 1), finished(2, 1, Wait()), finished(3, 2)
+    first = finished(1, 1)
+    second = finished(2, 1, Wait())
+    last = finished(3, 2)
     turns = decided(1, *ACTIONS), decided(2, ACTIONS[0])
     path = written(
         directory,
-        *(
-            STARTED,
-            turns[0],
-            begun(1, 1, ACTIONS[0]),
-            first,
-            begun(2, 1, Wait()),
-            second,
-        ),
-        *(
-            turns[1],
-            begun(3, 2, ACTIONS[0]),
-            last,
-            RunEnded(Outcome.DONE, "the basket is open"),
-            Judged(verdict),
-        ),
+        STARTED,
+        turns[0],
+        begun(1, 1, ACTIONS[0]),
+        first,
+        begun(2, 1, Wait()),
+        second,
+        turns[1],
+        begun(3, 2, ACTIONS[0]),
+        last,
+        RunEnded(Outcome.DONE, "the basket is open"),
+        Judged(verdict),
     )
     trace = read_trace(path)
     assert (trace.path, trace.header.run_id, trace.header.version) == (path, "run", 1)

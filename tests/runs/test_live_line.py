@@ -38,7 +38,8 @@ STARTED = RunStarted(
     "id", "Buy", "now", "gemini (m)", NO_FRAME, limits=Limits(steps=40)
 )
 ASKED = ModelRequest("planner", "gemini-m", 10, 1, 100)
-PROPOSAL, RULING = Proposal(Click(1, 2), "open the basket"), Ruling("allow", "policy")
+PROPOSAL = Proposal(Click(1, 2), "open the basket")
+RULING = Ruling("allow", "policy")
 STEP_STARTED = StepStarted(3, 3, PROPOSAL, RULING)
 FINISHED = StepFinished(Step(3, 3, PROPOSAL, RULING, NO_FRAME, NO_FRAME))
 

@@ -93,7 +93,8 @@ def test_what_connection_sent_without_byte_of_secret(
         ]
 
         (tmp_path / FILE).unlink()
-        value, wide = secrets.token_urlsafe(9), f"Ж{secrets.token_hex(6)}é"
+        value = secrets.token_urlsafe(9)
+        wide = f"Ж{secrets.token_hex(6)}é"
         redactor = Redactor({"S": value, "WIDE": wide, "SHARED": "GEZDGNBVGY3TQOJQ"})
         log.begin(tmp_path, 0.0, redactor.hide)
         controller.type_text(redactor.reveal("user\t<secret:S>"), press_enter=True)
@@ -120,7 +121,8 @@ def test_what_connection_sent_without_byte_of_secret(
 def test_agents_run_keeps_messages_if_asked_to(
     tigervnc: VncServer, tmp_path: Path
 ) -> None:
-    pin, runs = secrets.token_hex(8), tmp_path / "runs"
+    pin = secrets.token_hex(8)
+    runs = tmp_path / "runs"
     with xterm(tigervnc, "cat >/dev/null"):
         for is_kept in (False, True):
             plan = iter(

@@ -143,13 +143,11 @@ def test_other_secrets_are_hidden_and_typed_where_written() -> None:
 
 def test_json_is_hidden_at_every_depth() -> None:
     screenshot = f"sha256:{PIN * 16}"
-    args, images = (
-        [{PASSWORD: [PASSWORD, 4711, 4712, True, None, 1.5]}],
-        [
-            screenshot,
-            f"see {screenshot}",
-        ],
-    )
+    args = [{PASSWORD: [PASSWORD, 4711, 4712, True, None, 1.5]}]
+    images = [
+        screenshot,
+        f"see {screenshot}",
+    ]
     assert Redactor(SECRETS).hide_json({"args": args, "images": images}) == {
         "args": [
             {

@@ -35,7 +35,8 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.elements import Element, Elements
 
 BOX = Region(0, 0, 9, 9)
-BUTTON, FIELD = Element("button", "Sign in", BOX), Element("textbox", "", BOX)
+BUTTON = Element("button", "Sign in", BOX)
+FIELD = Element("textbox", "", BOX)
 EVIL = 'a"\x1b[31m\u202e\n# b'
 
 

@@ -107,31 +107,24 @@ MATCHES: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
     (
         {"text": RM},
         [
-            *(TypeText("sudo rm  -rf /"), OpenUrl("https://example.org/?q=rm -rf")),
-            *(
-                CallFunction("run", {"text": "rm -rf"}),
-                CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]}),
-            ),
-            *(
-                CallFunction("run", {"deep": [{"er": "rm -rf"}]}),
-                CallFunction("run", {"rm -rf": 1}),
-            ),
+            TypeText("sudo rm  -rf /"),
+            OpenUrl("https://example.org/?q=rm -rf"),
+            CallFunction("run", {"text": "rm -rf"}),
+            CallFunction("run", {"words": ["sudo", "rm", "-rf", "/"]}),
+            CallFunction("run", {"deep": [{"er": "rm -rf"}]}),
+            CallFunction("run", {"rm -rf": 1}),
         ],
         [TypeText("farm - rfid"), OpenUrl("https://example.org/?q=rm%20-rf")],
     ),
     (
         {"keys": key_set(DELETE)},
         [
-            *(
-                key("ctrl", "alt", "delete"),
-                key("Alt_L", "Control", "Del"),
-                key("control+option+KP_Delete"),
-            ),
-            *(
-                key("ctrl", "alt", "\x7f"),
-                key("a", "ctrl", "alt", "shift", "delete"),
-                KeyDown(DELETE),
-            ),
+            key("ctrl", "alt", "delete"),
+            key("Alt_L", "Control", "Del"),
+            key("control+option+KP_Delete"),
+            key("ctrl", "alt", "\x7f"),
+            key("a", "ctrl", "alt", "shift", "delete"),
+            KeyDown(DELETE),
         ],
         [key("ctrl", "delete"), KeyUp(DELETE), TypeText(DELETE)],
     ),
@@ -181,12 +174,11 @@ ALLOWS: list[tuple[dict[str, Any], list[Given], list[Given]]] = [
             OpenUrl("https://shop/apples"),
         ],
         [
-            *(
-                TypeText("rm -rf"),
-                CallFunction("buy", {"what": "apples"}),
-                CallFunction("buy", {"apples": "rm -rf"}),
-            ),
-            *(CallFunction("buy", {}), CLICK),
+            TypeText("rm -rf"),
+            CallFunction("buy", {"what": "apples"}),
+            CallFunction("buy", {"apples": "rm -rf"}),
+            CallFunction("buy", {}),
+            CLICK,
         ],
     ),
     ({"region": BOX}, INSIDE, [*PARTLY, *OUTSIDE]),
@@ -289,7 +281,9 @@ def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
     """Return the ruling of a policy with one deny rule on each action; those that it
     allows are performed.
     """
-    policy, context, kinds = Policy((Rule("deny", **rule),)), ReviewContext(), []
+    policy = Policy((Rule("deny", **rule),))
+    context = ReviewContext()
+    kinds = []
     for action in actions:
         ruling = policy.review(proposed(action), context)
         kinds.append(ruling.kind)

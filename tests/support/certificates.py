@@ -18,7 +18,8 @@ class Authority:
     def __init__(self, directory: Path) -> None:
         import trustme  # each worker would import it to collect the tests
 
-        self._dir, self._ca = directory, trustme.CA()
+        self._dir = directory
+        self._ca = trustme.CA()
         self.file = directory / "authority.pem"
         self._ca.cert_pem.write_to_path(self.file)
 

@@ -24,15 +24,13 @@ from support.json_server import (
 error = openai_error
 MODEL = "qwen3-vl-8b"
 FIELDS = {
-    *(
-        "model",
-        "messages",
-        "tools",
-        "tool_choice",
-        "max_tokens",
-        "temperature",
-        "parallel_tool_calls",
-    ),
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "max_tokens",
+    "temperature",
+    "parallel_tool_calls",
     "response_format",
 }
 THOUGHTS = "(ours) thoughts of earlier turns must not be sent back."

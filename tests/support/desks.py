@@ -101,7 +101,8 @@ class Recording:
             asks_claims=True,
         )
         self._done: queue.SimpleQueue[Segment | str | Exception] = queue.SimpleQueue()
-        self.task, self._claims = task, claims
+        self.task = task
+        self._claims = claims
         self._controller = RedactingController(controller, hide)
         threading.Thread(target=self._record, daemon=True).start()
 

@@ -24,8 +24,16 @@ from pytest_vnc_use.types import (
 for name in templates._TEMPLATES.list_templates(("j2",)):
     templates._TEMPLATES.get_template(name)
 FORMS: tuple[Any, ...] = (
-    *(Action, Decision, FrameRef, Proposal, Ruling, SessionResults, Step, Verdict),
-    *(tuple[RehearsalFigures, ...], tuple[RunFigures, ...]),
+    Action,
+    Decision,
+    FrameRef,
+    Proposal,
+    Ruling,
+    SessionResults,
+    Step,
+    Verdict,
+    tuple[RehearsalFigures, ...],
+    tuple[RunFigures, ...],
 )
 for form in FORMS:
     json_lines._adapter(form)

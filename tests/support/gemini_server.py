@@ -277,10 +277,8 @@ def pairing(request: Request) -> Iterator[str]:
     for number, (before, after) in enumerate(
         pairwise([{"parts": []}, *request.contents])
     ):
-        called, responses = (
-            _named(before, "functionCall"),
-            _named(after, "functionResponse"),
-        )
+        called = _named(before, "functionCall")
+        responses = _named(after, "functionResponse")
         if responses and not called:
             yield (
                 "Please ensure that function response turn comes immediately after a"

@@ -29,13 +29,11 @@ from pytest_vnc_use.types import (
 from support.paths import ROOT
 
 ALLOWED = "shop.example"
-BAR, LINK, FIELD, BUTTON, ICON = (
-    Click(240, 12),
-    Click(90, 150),
-    Click(150, 200),
-    Click(300, 240),
-    Click(30, 60),
-)
+BAR = Click(240, 12)
+LINK = Click(90, 150)
+FIELD = Click(150, 200)
+BUTTON = Click(300, 240)
+ICON = Click(30, 60)
 EVIL = "http://evil.example/"
 
 
@@ -157,10 +155,8 @@ def stopped_by(
 
     With `devtools` the policy knows where the browser is.
     """
-    context, frame = (
-        ReviewContext(task="Put two apples into the basket"),
-        FrameRef("0" * 64, 480, 300),
-    )
+    context = ReviewContext(task="Put two apples into the basket")
+    frame = FrameRef("0" * 64, 480, 300)
     for done, action in enumerate(actions):
         if devtools:
             page = (

@@ -64,7 +64,8 @@ class JsonServer:
             {"error": "this service answers no GET"}, 404
         ),
     ) -> None:
-        self.answer, self.answer_get = answer, answer_get
+        self.answer = answer
+        self.answer_get = answer_get
         self.posted: list[Posted] = []
         self.requests: list[Any] = self.posted
         self.closing = threading.Event()
@@ -211,28 +212,27 @@ def is_scaled(size: tuple[int, int], side: int, tokens: int, patch: int) -> bool
 
 
 STRICT_KEYWORDS = {
-    *(
-        "type",
-        "properties",
-        "required",
-        "additionalProperties",
-        "enum",
-        "const",
-        "anyOf",
-        "$ref",
-        "$defs",
-    ),
-    *(
-        "items",
-        "minItems",
-        "maxItems",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-    ),
-    *("pattern", "format", "description", "title"),
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "enum",
+    "const",
+    "anyOf",
+    "$ref",
+    "$defs",
+    "items",
+    "minItems",
+    "maxItems",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "pattern",
+    "format",
+    "description",
+    "title",
 }
 """The keywords of strict JSON schemas for answers; others are refused
 (developers.openai.com, "Structured outputs").

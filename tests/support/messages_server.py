@@ -112,33 +112,32 @@ TOOLSET_ONLY = (
 )
 WITHOUT_FORMAT = ("claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2")
 FIELDS = {
-    *(
-        "model",
-        "max_tokens",
-        "messages",
-        "system",
-        "tools",
-        "cache_control",
-        "thinking",
-        "tool_choice",
-        "metadata",
-    ),
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "tools",
+    "cache_control",
+    "thinking",
+    "tool_choice",
+    "metadata",
     "output_config",
 }
 SCHEMA_KEYWORDS = {
-    *(
-        "type",
-        "properties",
-        "required",
-        "additionalProperties",
-        "enum",
-        "const",
-        "anyOf",
-        "allOf",
-        "$ref",
-        "$defs",
-    ),
-    *("items", "format", "description", "title"),
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "enum",
+    "const",
+    "anyOf",
+    "allOf",
+    "$ref",
+    "$defs",
+    "items",
+    "format",
+    "description",
+    "title",
 }
 LARGEST = {TOOLSET: (2576, 4784), **dict.fromkeys(BETAS, (1568, 1568))}
 """The longest side and the visual tokens, 28 x 28 pixels each, of an image that is
@@ -173,7 +172,8 @@ def fields(request: JsonObject) -> Iterator[str]:
 
 
 def tools(request: JsonObject) -> Iterator[str]:
-    model, offered = request.get("model", ""), request.get("tools", ())
+    model = request.get("model", "")
+    offered = request.get("tools", ())
     names = [tool.get("name") for tool in offered]
     if len(names) != len(set(names)):
         yield "tools: Tool names must be unique."

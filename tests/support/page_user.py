@@ -43,13 +43,16 @@ class Page:
             cookie = response.headers["set-cookie"].partition(";")[0]
         # else `close` waits for frames that are never read
         options: Any = {"max_size": None, "max_queue": None}
-        url, headers = f"ws://{parts.netloc}/page", {"Cookie": cookie}
+        url = f"ws://{parts.netloc}/page"
+        headers = {"Cookie": cookie}
         self._socket = connect(
             url, additional_headers=headers, proxy=None, **options
         ).__enter__()
         self.questions: dict[str, dict[str, Any]] = {}
         self.states: dict[str, str] = {}
-        self.is_running, self.problem, self.finished = True, "", ""
+        self.is_running = True
+        self.problem = ""
+        self.finished = ""
 
     def __enter__(self) -> Page:
         return self
@@ -67,10 +70,8 @@ class Page:
         message = json.loads(received)
         match message["type"]:
             case "session":
-                self.is_running, self.problem = (
-                    message["is_running"],
-                    message["problem"],
-                )
+                self.is_running = message["is_running"]
+                self.problem = message["problem"]
             case "state":
                 self.questions = {
                     question["id"]: question for question in message["questions"]
@@ -121,7 +122,8 @@ class Page:
         """Answer the drifts of a session one after the other, all others with no;
         return the questions at its end.
         """
-        due, asked = iter(answers), dict[str, dict[str, Any]]()
+        due = iter(answers)
+        asked = dict[str, dict[str, Any]]()
         while self.is_running:
             for number, question in self.questions.items():
                 if number not in asked and question.get("about") is None:
@@ -137,7 +139,9 @@ class User:
     """
 
     def __init__(self, page: Page, verdict: str = "holds") -> None:
-        self.page, self._verdict, self._is_answered = page, verdict, False
+        self.page = page
+        self._verdict = verdict
+        self._is_answered = False
         self.question = page.asked()
         self.id = self.question["id"]
 
@@ -218,7 +222,8 @@ class Recorder:
             *command, cwd=cwd, env={**os.environ, "CI": "", **environment}
         )
         assert self.process.stdout
-        self._stdout, self._output = self.process.stdout, ""
+        self._stdout = self.process.stdout
+        self._output = ""
         self._limit = threading.Timer(2 * TIMEOUT_S, self.process.kill)
 
     def __enter__(self) -> Recorder:

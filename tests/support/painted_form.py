@@ -42,7 +42,8 @@ def word(text: str, *, size: int = 16) -> Pixels:
     ImageDraw.Draw(image).text((20, 20), text, INK, font(size))
     pixels = numbers(image)
     drawn = pixels != pixels[0, 0]
-    rows, columns = np.flatnonzero(drawn.any(axis=1)), np.flatnonzero(drawn.any(axis=0))
+    rows = np.flatnonzero(drawn.any(axis=1))
+    columns = np.flatnonzero(drawn.any(axis=0))
     return pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
 
 
@@ -91,7 +92,10 @@ class PaintedForm(PaintedController):
         return numbers(image)
 
     def _paint_form(self, pen: Pen) -> None:
-        left, top, right, bottom = FIELD.left, FIELD.top, FIELD.right, FIELD.bottom
+        left = FIELD.left
+        top = FIELD.top
+        right = FIELD.right
+        bottom = FIELD.bottom
         pen.text((left, top - 24), "Your code", INK, font())
         pen.rectangle((left, top, right, bottom), outline="#8080a0")
         pen.rectangle((left, bottom + 20, left + 80, bottom + 44), fill="#d0d0d0")

@@ -149,7 +149,8 @@ class Conversation:
         return [proposal.action for proposal in self.act(**changes).proposals]
 
 
-WIDTH, HEIGHT = 1440, 900
+WIDTH = 1440
+HEIGHT = 900
 MIDDLE = Click(WIDTH // 2, HEIGHT // 2)
 Toolset = Mapping[type[Any], Callable[[Any], Any]]
 """By the type of an action, the same in a toolset: a name and arguments, or arguments
@@ -438,11 +439,9 @@ PLAYERS = {
 }
 
 
-gemini, claude, gpt = (
-    PLAYERS["gemini"].conversation,
-    PLAYERS["anthropic"].conversation,
-    PLAYERS["openai"].conversation,
-)
+gemini = PLAYERS["gemini"].conversation
+claude = PLAYERS["anthropic"].conversation
+gpt = PLAYERS["openai"].conversation
 chat = PLAYERS["openai-compatible, commands"].conversation
 
 

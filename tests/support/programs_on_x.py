@@ -34,7 +34,8 @@ COUNT = """n=0; while printf 'apples: '; read more; do {pause}
 n=$((n + more)); echo "$n apples, $((n * 250)) cents"; echo $n > total.txt; done"""
 SLOWLY = "sleep $(awk -v seed=$(date +%N) 'BEGIN { srand(seed); print 2 * rand() }')"
 MOVED_PX = (90, 120)
-CLOCK, MASK = "120x40+640+100", {"left": 620, "top": 60, "right": 800, "bottom": 180}
+CLOCK = "120x40+640+100"
+MASK = {"left": 620, "top": 60, "right": 800, "bottom": 180}
 
 
 def in_terminal(command: str) -> str:
@@ -163,9 +164,12 @@ class Change:
         return Desk(directory, {"XDG_CONFIG_DIRS": str(directory)})
 
 
-WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
+WITH_CLOCK = counting(zone="UTC")
+OTHER_TIME = counting(zone="Asia/Kathmandu")
 AFTER_MOVED = (Click(STEPS[0].x + MOVED_PX[0], STEPS[0].y + MOVED_PX[1]), *STEPS[1:])
-NAME_AT, MORE, SAVE = (322, 271), (252, 355), (492, 355)
+NAME_AT = (322, 271)
+MORE = (252, 355)
+SAVE = (492, 355)
 """On the restless form, which openbox puts into the middle of the screen; see
 `restless`.
 """

@@ -118,18 +118,20 @@ def rate_limited(retry_in_s: float) -> Reply:
 
 
 FIELDS = {
-    *(
-        "model",
-        "input",
-        "instructions",
-        "tools",
-        "tool_choice",
-        "max_output_tokens",
-        "store",
-        "include",
-        "reasoning",
-    ),
-    *("previous_response_id", "parallel_tool_calls", "truncation", "text", "metadata"),
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "max_output_tokens",
+    "store",
+    "include",
+    "reasoning",
+    "previous_response_id",
+    "parallel_tool_calls",
+    "truncation",
+    "text",
+    "metadata",
 }
 OUTPUT_OF = {
     "computer_call": "computer_call_output",

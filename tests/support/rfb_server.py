@@ -21,7 +21,12 @@ import numpy.typing as npt
 from support.wire import serving
 
 Pixels = npt.NDArray[np.uint32]
-RAW, COPY, TIGHT, ZRLE, CURSOR, DESKTOP_SIZE = 0, 1, 7, 16, -239, -223
+RAW = 0
+COPY = 1
+TIGHT = 7
+ZRLE = 16
+CURSOR = -239
+DESKTOP_SIZE = -223
 BGRX = struct.pack(">BBBBHHHBBBxxx", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 HELLO = b"RFB 003.008\n" + b"\x01\x01" + bytes(4)
 BELL = b"\x02"

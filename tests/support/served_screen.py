@@ -42,12 +42,10 @@ class ServedScreen:
     """
 
     def __init__(self, colour: int, forgets: bool, resets: bool) -> None:
-        self.colour, self.forgets, self.resets, self.address = (
-            colour,
-            forgets,
-            resets,
-            "",
-        )
+        self.colour = colour
+        self.forgets = forgets
+        self.resets = resets
+        self.address = ""
         self.motions: list[Motion] = []
         self.reset()
 
@@ -59,7 +57,8 @@ class ServedScreen:
     def receive(self, motion: Motion) -> Iterator[bytes]:
         self.motions.append(motion)
         if isinstance(motion, (MouseDown, KeyDown, Scroll)):
-            x, y = self.presses * 12 % 390, 100 + self.presses // 32 * 12
+            x = self.presses * 12 % 390
+            y = 100 + self.presses // 32 * 12
             self.presses += 1
             square = self.pixels[y : y + 10, x : x + 10]
             square[:] = self.colour
@@ -72,7 +71,9 @@ class Viewer(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         self.news: list[bytes] = []
-        self.is_asked, self.buttons, self.at = False, 0, (-1, -1)
+        self.is_asked = False
+        self.buttons = 0
+        self.at = (-1, -1)
         if self.screen.resets:
             self.screen.reset()
         self.wfile.write(greeting(*SIZE))
@@ -82,7 +83,8 @@ class Viewer(socketserver.StreamRequestHandler):
                 self.take(kind[0])
                 if self.is_asked and self.news:
                     self.wfile.write(update(*self.news))
-                    self.is_asked, self.news = False, []
+                    self.is_asked = False
+                    self.news = []
 
     def take(self, kind: int) -> None:
         match kind:

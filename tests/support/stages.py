@@ -128,10 +128,8 @@ def _on_x(
     password: str | None,
     **options: Any,
 ) -> Iterator[Stage]:
-    log, secret = (
-        directory / "xev",
-        (vnc_servers.password_file(directory, password) if password else None),
-    )
+    log = directory / "xev"
+    secret = vnc_servers.password_file(directory, password) if password else None
     listen = [
         "stdbuf",
         "-oL",
@@ -210,13 +208,11 @@ def _truth(server: VncServer) -> Pixels:
     """
     dump = server.output_of("xwd", "-root", "-silent")
     header = struct.unpack(">25I", dump[:100])
-    header_size, width, height, line_bytes, colours = (
-        header[0],
-        header[4],
-        header[5],
-        header[12],
-        header[19],
-    )
+    header_size = header[0]
+    width = header[4]
+    height = header[5]
+    line_bytes = header[12]
+    colours = header[19]
     rows = np.frombuffer(dump, np.uint8, offset=header_size + colours * 12)
     return rows.reshape(height, line_bytes // 4, 4)[:, :width, 2::-1]
 
@@ -242,7 +238,8 @@ _BOOT_SECTOR = bytes.fromhex(
 
 class _Guest:
     def __init__(self, process: subprocess.Popen[bytes], directory: Path) -> None:
-        self._process, self._dir = process, directory
+        self._process = process
+        self._dir = directory
         self.ask("qmp_capabilities")
 
     def ask(self, command: str, **arguments: object) -> Any:
@@ -389,7 +386,8 @@ class _Canvas:
     """
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self._process, self._log = process, log
+        self._process = process
+        self._log = log
         self._seeds = itertools.count(2)
         wait_for(lambda: "painted" in self.received(), "the canvas")
 
@@ -413,7 +411,8 @@ class _Canvas:
 @contextmanager
 def qt(directory: Path) -> Iterator[Stage]:
     require_pyside()
-    log, grabbed = directory / "received", directory / "grabbed.ppm"
+    log = directory / "received"
+    grabbed = directory / "grabbed.ppm"
     platform = f"vnc:size={SIZE[0]}x{SIZE[1]}:depth=32:port="
     with log.open("wb") as out:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": out.fileno()}

@@ -29,7 +29,8 @@ FIRST_REPLY = {
     "openai": responses_server.acts(CLICK, thinks=True, checks=[CHECK]),
     "openai-compatible, commands": chat_server.call("click", x=500, y=500),
 }
-GEMINI_TOLD, CLAUDE_TOLD = "contents.2.parts.0.functionResponse", "messages.2.content.0"
+GEMINI_TOLD = "contents.2.parts.0.functionResponse"
+CLAUDE_TOLD = "messages.2.content.0"
 MALFORMED: dict[str, list[tuple[str, object, str]]] = {
     "gemini": [
         ("contents.1", DROP, "comes immediately after a function call turn"),
@@ -69,7 +70,8 @@ def test_fake_service_malformed_request_is_refused(name: str) -> None:
         conversation.act()
         conversation.act()
         assert server.refusals == []
-        sent, said = server.posted[-1], [*server.said]
+        sent = server.posted[-1]
+        said = [*server.said]
         for path, value, message in MALFORMED[name]:
             place = body = sent.body
             *steps, last = (

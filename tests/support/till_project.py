@@ -119,7 +119,10 @@ def review(
     master, slave = os.openpty()
     command = ["pytest", "-p", "no:cacheprovider", "--vnc-record=accept", *arguments]
     environment = {**os.environ, "VNC_USE_REHEARSE": "0", "CI": ""}
-    due, lines, questions, start = iter(answers), [], [], 0
+    due = iter(answers)
+    lines = []
+    questions = []
+    start = 0
     process = ForkedPython(*command, cwd=directory, env=environment, stdin=slave)
     assert process.stdout
     try:

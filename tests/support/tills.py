@@ -38,7 +38,9 @@ from support.qt_desktop import QtDesktop
 TILL = PROGRAMS / "till.py"
 LATER = (TILL, "--later")
 TASK = "Enter alice, add two apples and pay"
-NAME, ADD, PAY = (200, 60), (140, 224), (380, 224)
+NAME = (200, 60)
+ADD = (140, 224)
+PAY = (380, 224)
 ADD_WHEN_MOVED = (240, 224)
 STEPS = (TypeText("alice", *NAME), Click(*ADD), Click(*ADD), Click(*PAY))
 

@@ -25,7 +25,9 @@ class Wire:
 
     def __init__(self, target: str) -> None:
         self.targets = [target]
-        self.from_client, self.from_server, self.break_at = bytearray(), 0, b""
+        self.from_client = bytearray()
+        self.from_server = 0
+        self.break_at = b""
         self._ends: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]

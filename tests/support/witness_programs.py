@@ -33,18 +33,14 @@ from support.vnc_servers import (
 
 WITNESS = PROGRAMS / "witness.py"
 QUIET = [
-    *(
-        "--no-sandbox",
-        "--no-first-run",
-        "--disable-gpu",
-        "--disable-sync",
-        "--disable-background-networking",
-    ),
-    *(
-        "--disable-component-update",
-        "--password-store=basic",
-        "--disable-dev-shm-usage",
-    ),
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-gpu",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--password-store=basic",
+    "--disable-dev-shm-usage",
 ]
 """Options of Chromium."""
 
@@ -83,14 +79,12 @@ def assert_becomes(
 @contextmanager
 def witness_on_qt(directory: Path) -> Iterator[Witness]:
     require_pyside()
-    command, platform = (
-        (
-            sys.executable,
-            str(WITNESS),
-            str(directory),
-        ),
-        "vnc:size=800x600:port={}".format,
+    command = (
+        sys.executable,
+        str(WITNESS),
+        str(directory),
     )
+    platform = "vnc:size=800x600:port={}".format
     with on_free_port(
         lambda port: running(*command, environment={"QT_QPA_PLATFORM": platform(port)})
     ) as server:
@@ -207,7 +201,8 @@ class Site:
 
 @contextmanager
 def site() -> Iterator[Site]:
-    pages, end = Site(), threading.Event()
+    pages = Site()
+    end = threading.Event()
 
     def page(path: str) -> Reply:
         if path == "/slow":

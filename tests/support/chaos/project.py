@@ -57,7 +57,8 @@ _WEIGHTS = {
 """How often a disturbance comes, against 1 for the others."""
 _FOR_EVER = ("stop program", "stop supervisor")
 """What may be stopped for good. Against a stopped worker no test has a limit."""
-_TAKES_S, _LINGERS_S = 2.0, 1.0
+_TAKES_S = 2.0
+_LINGERS_S = 1.0
 """How long a disturbance may take until it is noted as done, and how long it is felt
 after it was undone.
 """
@@ -76,11 +77,14 @@ class Action:
 
 
 def plan(seed: str, seconds: float, every_s: float) -> list[Action]:
-    chance, actions, kinds = random.Random(seed), [], list(EXPLAINS)
+    chance = random.Random(seed)
+    actions = []
+    kinds = list(EXPLAINS)
     at_s = chance.uniform(0.5, every_s)
     while at_s < seconds:
         kind = chance.choices(kinds, [_WEIGHTS.get(kind, 1) for kind in kinds])[0]
-        for_s, never = round(chance.uniform(0.5, 8.0), 3), chance.random() < 0.3
+        for_s = round(chance.uniform(0.5, 8.0), 3)
+        never = chance.random() < 0.3
         actions.append(
             Action(
                 round(at_s, 3),

@@ -99,13 +99,12 @@ def _replace_by_oddity(random: Random, path: Path) -> None:
 def _write_run(runs: Path) -> Path:
     directory = RunDirectory.create(runs, "run")
     actions: tuple[t.Action, ...] = (
-        *(
-            t.Click(1, 2),
-            t.Drag(1, 2, 3, 4),
-            t.Scroll(5, 5, "down"),
-            t.TypeText("hello", 3, 4),
-        ),
-        *(t.KeyCombo(("ctrl", "a")), t.CallFunction("f", {"a": [1]})),
+        t.Click(1, 2),
+        t.Drag(1, 2, 3, 4),
+        t.Scroll(5, 5, "down"),
+        t.TypeText("hello", 3, 4),
+        t.KeyCombo(("ctrl", "a")),
+        t.CallFunction("f", {"a": [1]}),
     )
     pngs = _saved("PNG"), _saved("PNG", colour=40)
     frames = [
@@ -114,7 +113,8 @@ def _write_run(runs: Path) -> Path:
         )
         for png in pngs
     ]
-    started_at, claims = "2026-01-02T03:04:05+00:00", ("it is open",)
+    started_at = "2026-01-02T03:04:05+00:00"
+    claims = ("it is open",)
     directory.append(
         t.RunStarted(
             "run",
@@ -179,8 +179,10 @@ def _change_image(random: Random, run: Path) -> None:
     """Put an image into the run, under a name that is right for it, in the place of
     another.
     """
-    old, new = random.choice([*(run / "screens").iterdir()]), _any_image(random)
-    trace, digest = run / "trace.jsonl", hashlib.sha256(new).hexdigest()
+    old = random.choice([*(run / "screens").iterdir()])
+    new = _any_image(random)
+    trace = run / "trace.jsonl"
+    digest = hashlib.sha256(new).hexdigest()
     text = trace.read_text("utf-8", "replace").replace(old.stem, digest)
     if new[:4] == b"\x89PNG" and random.random() < 0.8:
         width, height = struct.unpack(">II", new[16:24].ljust(8, b"\0"))
@@ -275,10 +277,8 @@ def _recordings(directory: Path) -> Iterator[Try]:
 
 
 def _malform_recording(random: Random, file: Path, seed: object) -> None:
-    text, image = (
-        json.dumps(seed),
-        random.choice(sorted(file.parent.glob("*.webp"))),
-    )
+    text = json.dumps(seed)
+    image = random.choice(sorted(file.parent.glob("*.webp")))
     match random.randrange(6):
         case 0 | 1:
             text = json.dumps(mutated_json(random, seed))

@@ -106,7 +106,8 @@ def _check(action: Any) -> None:
 
 @contextmanager
 def _judge(name: str, _dir: Path) -> Iterator[Try]:
-    say, said = KINDS[name].say, json.loads(opinion(box_2d=[0, 250, 500, 750]))
+    say = KINDS[name].say
+    said = json.loads(opinion(box_2d=[0, 250, 500, 750]))
     with JsonServer(lambda _: say("")) as server:
         judge = KINDS[name].judge(
             SimpleNamespace(url=server.url, api_key="k"), backoff=_ONCE

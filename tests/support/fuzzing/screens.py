@@ -42,23 +42,25 @@ def _rectangle(random: Random) -> bytes:
         random.choice((1, 2, 4, 16)),
         random.randrange(99),
     )
-    encoding, data = rfb.RAW, random.randbytes(min(4 * width * height, 20_000))
+    encoding = rfb.RAW
+    data = random.randbytes(min(4 * width * height, 20_000))
     match random.randrange(8):
         case 0:
-            encoding, data = rfb.COPY, struct.pack(">HH", random.choice(_SIZES), 0)
+            encoding = rfb.COPY
+            data = struct.pack(">HH", random.choice(_SIZES), 0)
         case 1:
-            encoding, data = rfb.ZRLE, struct.pack(">I", len(_bomb())) + _bomb()
+            encoding = rfb.ZRLE
+            data = struct.pack(">I", len(_bomb())) + _bomb()
         case 2:
-            encoding, data = (
-                rfb.TIGHT,
-                b"\0" + rfb.compact_length(len(_bomb())) + _bomb(),
-            )
+            encoding = rfb.TIGHT
+            data = b"\0" + rfb.compact_length(len(_bomb())) + _bomb()
         case 3:
             return rfb.rectangle(0, 0, width, height, rfb.DESKTOP_SIZE) * random.choice(
                 (1, 50)
             )
         case 4:
-            encoding, data = random.choice(_UNKNOWN), b""
+            encoding = random.choice(_UNKNOWN)
+            data = b""
         case 5:
             return rfb.drawn(
                 pixels,
@@ -118,7 +120,8 @@ def _session(random: Random) -> bytes:
 @contextmanager
 def _servers(_dir: Path) -> Iterator[Try]:
     def attempt(random: Random) -> None:
-        said, password = _session(random), random.choice((None, "secret"))
+        said = _session(random)
+        password = random.choice((None, "secret"))
         encoding: Any = random.choice((None, "raw", "zrle", "tight"))
         with (
             rfb.playing(said) as address,

@@ -51,9 +51,11 @@ class Form(Gtk.Window):
         self.save = self._put(Gtk.Button(label="Save"), 60, 350, (120, 44))
         self.status = self._label("status", "", 220, 360)
         self.light = self._label("light", "READY" if light else "", 600, 112)
-        self.pieces, self.does_blink = 1, light
+        self.pieces = 1
+        self.does_blink = light
         self.written: Callable[[str], str] = str
-        self.file, self.parcel = "order.txt", "packed"
+        self.file = "order.txt"
+        self.parcel = "packed"
         self.name.connect("changed", lambda _: self._tell("type"))
         self.more.connect("clicked", lambda _: self._add())
         self.save.connect("clicked", lambda _: self._save())

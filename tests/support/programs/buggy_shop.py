@@ -159,7 +159,9 @@ def another_row_says_99() -> None:
     after(basket.BasketRow, "refresh", refresh)
 
 
-BOX, BANNER, PASSWORD = (600, 20, 300, 60), (0, 600, 1440, 300), (540, 450, 200, 36)
+BOX = (600, 20, 300, 60)
+BANNER = (0, 600, 1440, 300)
+PASSWORD = (540, 450, 200, 36)
 BUGS |= {
     "wrong_total": lambda: setattr(
         store.Store,

@@ -54,7 +54,8 @@ class Canvas(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     def paintEvent(self, _: QPaintEvent) -> None:
-        columns, rows = self.width() // SQUARE, self.height() // SQUARE
+        columns = self.width() // SQUARE
+        rows = self.height() // SQUARE
         shades = (
             (x * 80 + y * 176) * self._seed for y in range(rows) for x in range(columns)
         )

@@ -36,7 +36,8 @@ WATCHED = {
 
 
 def watch(pressed: Any) -> None:
-    there, count = x_display.Display(), 0
+    there = x_display.Display()
+    count = 0
     context = there.record_create_context(0, [record.AllClients], [WATCHED])
 
     def take(reply: Any) -> None:
@@ -69,7 +70,8 @@ def paint(
     )
     if colour:
         pixel = there.screen().default_colormap.alloc_named_color(colour).pixel
-    width, height = right - left, bottom - top
+    width = right - left
+    height = bottom - top
     window = root.create_window(
         left, top, width, height, 0, 0, background_pixel=pixel, override_redirect=True
     )

@@ -12,16 +12,15 @@ window.connect("destroy", Gtk.main_quit)
 window.set_default_size(400, 260)
 rows = Gtk.Box(orientation=Gtk.Orientation.VERTICAL)
 window.add(rows)
-bar, menu = Gtk.MenuBar(), Gtk.MenuItem(label="File")
+bar = Gtk.MenuBar()
+menu = Gtk.MenuItem(label="File")
 menu.set_submenu(Gtk.Menu())
 menu.get_submenu().append(Gtk.MenuItem(label="Open"))
 bar.append(menu)
 rows.add(bar)
 for name, visible in (("_User", True), ("_Password", False)):
-    label, entry = (
-        Gtk.Label.new_with_mnemonic(name),
-        Gtk.Entry(visibility=visible, text="typed value"),
-    )
+    label = Gtk.Label.new_with_mnemonic(name)
+    entry = Gtk.Entry(visibility=visible, text="typed value")
     label.set_mnemonic_widget(entry)
     rows.add(label)
     rows.add(entry)

@@ -20,7 +20,8 @@ import gi
 gi.require_version("Gtk", "3.0")
 from gi.repository import GLib, Gtk  # noqa: E402
 
-PRICE, MINUTE_S = 250, 20
+PRICE = 250
+MINUTE_S = 20
 LOOK = b"""
 * { font: 18px "DejaVu Sans"; }
 .passing { background: #ffe0a0; color: black; }
@@ -30,7 +31,8 @@ LOOK = b"""
 class Form(Gtk.Window):
     def __init__(self, what: str) -> None:
         super().__init__(title="Apples")
-        self._what, self._count = what, 0
+        self._what = what
+        self._count = 0
         self._fixed = Gtk.Fixed()
         self.add(self._fixed)
         self._name = self._put(Gtk.Entry(text="name"), 60, 60, 300, 40)

@@ -38,11 +38,10 @@ class Till(QWidget):
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__()
         self._fault = fault = options.fault
-        self._slow_s, self._count = options.slow, 0
-        self._late_s, self._panel = (
-            options.panel or 0.0,
-            (None if options.panel is None else QLabel(self)),
-        )
+        self._slow_s = options.slow
+        self._count = 0
+        self._late_s = options.panel or 0.0
+        self._panel = None if options.panel is None else QLabel(self)
         if self._panel:
             self._panel.setStyleSheet("background: white; border: 3px solid black")
             self._panel.setGeometry(480, 120, 280, 200)
