@@ -212,27 +212,41 @@ def test_local_agent_frames_show_pointer() -> None:
         assert frames[0] != frames[1]
 
 
-def test_container_args_are_those_of_docker_run() -> None:
-    assert leasing._container_options("") == {
-        "environment": [],
-        "volumes": [],
-        "network": "",
+@pytest.mark.parametrize(
+    ("text", "environment", "volumes", "network"),
+    [
+        ("", [], [], ""),
+        (
+            "-e 'A=two words' --env B -v x:/y:ro --network=none",
+            ["A=two words", "B"],
+            ["x:/y:ro"],
+            "none",
+        ),
+    ],
+)
+def test_container_args_are_those_of_docker_run(
+    text: str, environment: list[str], volumes: list[str], network: str
+) -> None:
+    assert leasing._container_options(text) == {
+        "environment": environment,
+        "volumes": volumes,
+        "network": network,
     }
-    options = {
-        "environment": ["A=two words", "B"],
-        "volumes": ["x:/y:ro"],
-        "network": "none",
-    }
-    assert (
-        leasing._container_options("-e 'A=two words' --env B -v x:/y:ro --network=none")
-        == options
-    )
-    for text, problem in (
-        ("--privileged x", r"supports only -e, -v and --network, got '--privileged x'"),
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "--privileged x",
+            "supports only -e, -v and --network, got '--privileged x'",
+        ),
         ("-e 'A", "must be arguments of docker run, got .*No closing quotation"),
-    ):
-        with pytest.raises(SettingsError, match=problem):
-            leasing._container_options(text)
+    ],
+)
+def test_invalid_container_args_are_rejected(text: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        leasing._container_options(text)
 
 
 PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]

@@ -71,12 +71,12 @@ def test_votes_are_settings_and_verdicts_are_kept(tmp_path: Path) -> None:
     assert read_trace(result.run_dir).verdicts == tuple(verdicts)
 
 
-def test_invalid_claim_is_refused_before_any_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["verify", "check", "saw"])
+def test_invalid_claim_is_refused_before_any_call(tmp_path: Path, method: str) -> None:
     judge = ListJudge([])
     agent = agent_before(judge, tmp_path)
-    for ask in (agent.verify, agent.check, agent.saw):
-        with pytest.raises(SettingsError):
-            ask(CLAIM, votes=2)
+    with pytest.raises(SettingsError):
+        getattr(agent, method)(CLAIM, votes=2)
     assert judge.asked == []
 
 
@@ -346,15 +346,19 @@ def test_certain_majority_ends_asking_judges(
     assert verdict.usage.input == len(said) * USAGE.input
 
 
-def test_unsure_is_neither_true_nor_false() -> None:
+@pytest.mark.parametrize("ask", [bool, operator.not_])
+def test_unsure_is_neither_true_nor_false(ask: Callable[[Verdict], bool]) -> None:
     verdict = Verdict("an error is shown", "unsure", "a dialog hides it")
-    for ask in (bool, operator.not_):
-        with pytest.raises(
-            Inconclusive, match=r"^unsure: 'an error is shown': a dialog hides it$"
-        ):
-            ask(verdict)
-    assert operator.not_(replace(verdict, kind="fails"))
-    assert not operator.not_(replace(verdict, kind="holds"))
+    with pytest.raises(
+        Inconclusive, match=r"^unsure: 'an error is shown': a dialog hides it$"
+    ):
+        ask(verdict)
+
+
+def test_verdict_is_true_if_it_holds() -> None:
+    verdict = Verdict("an error is shown", "holds", "a dialog shows it")
+    assert bool(verdict)
+    assert not bool(replace(verdict, kind="fails"))
 
 
 @pytest.mark.parametrize(

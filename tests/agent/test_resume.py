@@ -40,18 +40,27 @@ def plan(observation: Observation) -> Answer:
     return [RISKY, TYPES] if not observation.turns else finish()
 
 
-def test_resume_lost_secret_is_required_and_never_typed(
+@pytest.mark.parametrize("method", ["approve", "resume"])
+def test_resume_without_secret_is_rejected(
+    agent_of: AgentOf, controller: PaintedController, method: str
+) -> None:
+    turns = [act(RISKY, TYPES), finished()]
+    agent = agent_of(*turns, secrets={"PW": "hunter2"})
+    waiting = agent.run("Sign in with <secret:PW>")
+    with pytest.raises(SettingsError, match="--secret PW") as refused:
+        getattr(agent_of(*turns), method)(waiting.run_id)
+    assert "\n" not in str(refused.value)
+    assert controller.performed == []
+
+
+def test_resume_with_secret_types_it(
     agent_of: AgentOf, controller: PaintedController
 ) -> None:
-    turns = act(RISKY, TYPES), finished()
-    waiting = agent_of(*turns, secrets={"PW": "hunter2"}).run(
-        "Sign in with <secret:PW>"
-    )
-    for go_on in (VncUseAgent.approve, VncUseAgent.resume):
-        with pytest.raises(SettingsError, match="--secret PW") as refused:
-            go_on(agent_of(*turns), waiting.run_id)  # type: ignore[operator]
-        assert "\n" not in str(refused.value)
-    assert controller.performed == []
+    turns = [act(RISKY, TYPES), finished()]
+    agent = agent_of(*turns, secrets={"PW": "hunter2"})
+    waiting = agent.run("Sign in with <secret:PW>")
+    with pytest.raises(SettingsError, match="--secret PW"):
+        agent_of(*turns).approve(waiting.run_id)
     result = agent_of(*turns, secrets={"PW": "hunter2"}).approve(waiting.run_id)
     assert result.outcome is Outcome.DONE
     assert (controller.performed[0], controller.typed) == (RISKY.action, "hunter2")
@@ -72,29 +81,32 @@ def test_lost_functions_are_asked_for(agent_of: AgentOf) -> None:
     assert agent.budget._steps == 2
 
 
-def test_resume_lost_planner_is_required_without_substitute(
-    agent_of: AgentOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def gemini_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "key")
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:1")
-    secrets = {"PW": "x"}
-    denied = agent_of(planner=plan, secrets=secrets, functions=[order_status]).run(
-        "Sign in"
-    )
-    assert agent_of(named="gemini").deny(denied.run_id).outcome is Outcome.DENIED, (
-        "a no needs nothing"
-    )
-    waiting = agent_of(planner=plan, secrets=secrets).run("Sign in")
-    for named in ("gemini", ""):
-        with pytest.raises(
-            SettingsError,
-            match=r"planner was 'callable \(tests.agent.test_resume:plan\)'.*planner=",
-        ):
-            agent_of(named=named, secrets=secrets).approve(waiting.run_id)
-    assert (
-        agent_of(secrets=secrets).approve(waiting.run_id, planner=plan).outcome
-        is Outcome.DONE
-    )
+
+
+@pytest.mark.usefixtures("gemini_key")
+def test_resume_denied_needs_no_planner(agent_of: AgentOf) -> None:
+    agent = agent_of(planner=plan, secrets={"PW": "x"}, functions=[order_status])
+    waiting = agent.run("Sign in")
+    assert agent_of(named="gemini").deny(waiting.run_id).outcome is Outcome.DENIED
+
+
+@pytest.mark.usefixtures("gemini_key")
+@pytest.mark.parametrize("named", ["gemini", ""])
+def test_resume_lost_planner_is_required_without_substitute(
+    agent_of: AgentOf, named: str
+) -> None:
+    waiting = agent_of(planner=plan, secrets={"PW": "x"}).run("Sign in")
+    with pytest.raises(
+        SettingsError,
+        match=r"planner was 'callable \(tests.agent.test_resume:plan\)'.*planner=",
+    ):
+        agent_of(named=named, secrets={"PW": "x"}).approve(waiting.run_id)
+    result = agent_of(secrets={"PW": "x"}).approve(waiting.run_id, planner=plan)
+    assert result.outcome is Outcome.DONE
 
 
 def waiting_run(agent_of: AgentOf) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import traceback
 from pathlib import Path
 from typing import Any, Literal
@@ -139,20 +138,22 @@ def test_keyboard_gets_value_and_its_repr_is_name(tmp_path: Path) -> None:
     )
 
 
-def test_only_agent_with_secrets_redacts(tmp_path: Path) -> None:
-    hides = Settings(server="localhost::1", runs_dir=str(tmp_path))
+@pytest.mark.parametrize(
+    ("secrets", "show_secrets", "redacts"),
+    [({}, False, False), (SECRETS, False, True), (SECRETS, True, False)],
+)
+def test_only_agent_with_secrets_redacts(
+    tmp_path: Path, secrets: dict[str, str], show_secrets: bool, redacts: bool
+) -> None:
     plain = PaintedController()
-    shows = dataclasses.replace(hides, show_secrets=True)
-    for given, secrets, redacts in (
-        (hides, {}, False),
-        (hides, SECRETS, True),
-        (shows, SECRETS, False),
-    ):
-        with VncUseAgent(
-            settings=given, planner=ListPlanner([]), controller=plain, secrets=secrets
-        ) as made:
-            assert isinstance(made.controller, RedactingController) == redacts
-            assert redacts or made.controller is plain
+    settings = Settings(
+        server="localhost::1", runs_dir=str(tmp_path), show_secrets=show_secrets
+    )
+    with VncUseAgent(
+        settings=settings, planner=ListPlanner([]), controller=plain, secrets=secrets
+    ) as agent:
+        assert isinstance(agent.controller, RedactingController) is redacts
+        assert (agent.controller is plain) is not redacts
 
 
 def test_error_has_no_frame_that_typed(tmp_path: Path) -> None:

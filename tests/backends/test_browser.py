@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -233,26 +232,38 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
         browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
 
 
+MALFORMED_BROWSER = "must be host:port or http://host:port"
 NO_PAGE = {
     "[]": "has no page open",
     '[{"type": "page", "url": "http://a", "id": "1"}]': (
         "the page 'http://a' cannot be reached through DevTools"
     ),
     "[1": "is not Chrome's DevTools",
-    "": "no browser answers at '127.0.0.1:.*. Start Chrome or Chromium there with",
 }
+ASK_PAGE = [
+    pytest.param(Browser.text, id="text"),
+    pytest.param(lambda browser: browser.wait_for_text("plums", 0.2), id="wait"),
+]
 
 
-def test_no_page_to_read_is_named() -> None:
-    for listed, problem in NO_PAGE.items():
-        with serving_pages(lambda _: Reply(listed.encode()), print) as url:  # noqa: B023  # served at once
-            browser = Browser(url if listed else f"127.0.0.1:{vnc_servers.free_port()}")
-            for ask in (
-                browser.text,
-                lambda: browser.wait_for_text("plums", within_s=0.2),  # noqa: B023
-            ):
-                with pytest.raises(DesktopError, match=problem):
-                    ask()
+@pytest.mark.parametrize("ask", ASK_PAGE)
+@pytest.mark.parametrize(("listed", "problem"), NO_PAGE.items())
+def test_no_page_to_read_is_named(
+    listed: str, problem: str, ask: Callable[[Browser], object]
+) -> None:
+    with (
+        serving_pages(lambda _: Reply(listed.encode()), print) as url,
+        pytest.raises(DesktopError, match=problem),
+    ):
+        ask(Browser(url))
+
+
+@pytest.mark.parametrize("ask", ASK_PAGE)
+def test_browser_not_running_is_named(ask: Callable[[Browser], object]) -> None:
+    port = vnc_servers.free_port()
+    problem = f"no browser answers at '127.0.0.1:{port}'. Start Chrome or Chromium"
+    with pytest.raises(DesktopError, match=f"{problem} there with"):
+        ask(Browser(f"127.0.0.1:{port}"))
 
 
 def test_opening_page_is_awaited() -> None:
@@ -295,20 +306,26 @@ def no_file(name: str, *, timeout_s: float = 5.0) -> str:
     raise FileNotFoundError(f"the program's working directory has no file {name!r}")
 
 
-def test_no_browser_is_named() -> None:
-    with pytest.raises(SettingsError, match="vnc_cdp must be the address"):
-        browser_at("", no_file)
-    with pytest.raises(
-        DesktopError,
-        match="no browser has been started with --remote-debugging-port=0 yet",
-    ):
-        browser_at("profile/DevToolsActivePort", no_file)
-    for address in ("localhost", "ftp://localhost:21", "host:99999"):
-        with pytest.raises(
-            SettingsError,
-            match=re.escape(f"must be host:port or http://host:port, got {address!r}"),
-        ):
-            browser_at(address, no_file)
+@pytest.mark.parametrize(
+    ("address", "error", "problem"),
+    [
+        ("", SettingsError, "vnc_cdp must be the address"),
+        (
+            "profile/DevToolsActivePort",
+            DesktopError,
+            "no browser has been started with --remote-debugging-port=0 yet",
+        ),
+        *(
+            (address, SettingsError, f"{MALFORMED_BROWSER}, got {address!r}")
+            for address in ("localhost", "ftp://localhost:21", "host:99999")
+        ),
+    ],
+)
+def test_no_browser_is_named(
+    address: str, error: type[Exception], problem: str
+) -> None:
+    with pytest.raises(error, match=problem):
+        browser_at(address, no_file)
 
 
 def test_url_of_step_waits_for_no_browser(
@@ -360,25 +377,33 @@ def test_addresses_and_history_by_devtools_or_keys(
         connected(desktop, browser=lambda: gone).perform(TraverseHistory("back"))
 
 
-def test_list_counts_as_model_does_and_names_fault() -> None:
+def test_list_counts_as_model_does() -> None:
     button = Element("push button", "Save", Region(512, 384, 1024, 768))
-    listed = elements_function(
+    list_elements = elements_function(
         lambda: ([button] * 200, (1024, 768)), lambda width, height: (1000, 1000)
-    )().splitlines()
-    assert listed[0] == "1. push button 'Save' at (750, 750), [500, 500, 1000, 1000]"
-    assert listed[-1] == "… and 50 more"
-    assert (
-        elements_function(lambda: ([], (1024, 768)))()
-        == "there are no elements in view"
     )
-    nothing_runs = elements_function(
-        lambda: (desktop_elements(ExternalDesktop("lab-7:1").run), (1024, 768))
-    )()
-    assert nothing_runs.startswith(
+    first, *_, last = list_elements().splitlines()
+    assert first == "1. push button 'Save' at (750, 750), [500, 500, 1000, 1000]"
+    assert last == "… and 50 more"
+
+
+def test_list_without_elements_says_so() -> None:
+    list_elements = elements_function(lambda: ([], (1024, 768)))
+    assert list_elements() == "there are no elements in view"
+
+
+def test_list_on_desktop_without_commands_names_problem() -> None:
+    run = ExternalDesktop("lab-7:1").run
+    list_elements = elements_function(lambda: (desktop_elements(run), (1024, 768)))
+    (line,) = list_elements().splitlines()
+    assert line.startswith(
         "the elements cannot be listed: cannot run '/usr/bin/python3 --version'"
     )
-    assert len(nothing_runs.splitlines()) == 1
-    for ran, problem in (
+
+
+@pytest.mark.parametrize(
+    ("result", "problem"),
+    [
         (
             CommandResult(0, '[{"role": 1}]', ""),
             "the accessibility probe printed invalid data",
@@ -388,9 +413,13 @@ def test_list_counts_as_model_does_and_names_fault() -> None:
             CommandResult(1, "", "xprop is missing"),
             "failed on this desktop: xprop is missing",
         ),
-    ):
-        with pytest.raises(DesktopError, match=problem):
-            desktop_elements(lambda command: ran)  # noqa: B023  # called at once
+    ],
+)
+def test_failed_accessibility_probe_is_named(
+    result: CommandResult, problem: str
+) -> None:
+    with pytest.raises(DesktopError, match=problem):
+        desktop_elements(lambda command: result)
 
 
 def seen(found: Elements | AskAfter) -> list[tuple[str, str] | None]:

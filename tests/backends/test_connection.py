@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 import pytest_socket
 
 from pytest_vnc_use.backends.security import ServerFacts
-from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.cli.doctor import diagnose, recipe_of
 from pytest_vnc_use.errors import (
     ConnectionLost,
@@ -76,22 +77,34 @@ INVALID = {
 }
 
 
-def test_invalid_address_raises_settings_error() -> None:
-    for address, message in INVALID.items():
-        with pytest.raises(SettingsError, match=message) as refused:
-            connect(address)
-        assert "geheim" not in str(refused.value)
+@pytest.mark.parametrize(("address", "message"), INVALID.items())
+def test_invalid_address_raises_settings_error(address: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as refused:
+        connect(address)
+    assert "geheim" not in str(refused.value)
+
+
+def test_password_not_ascii_raises_settings_error() -> None:
     with pytest.raises(SettingsError, match="ASCII"):
         connect("127.0.0.1::5900", "geheimß")
 
 
-def test_everything_on_closed_connection_says_so(tigervnc: VncServer) -> None:
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(VNCController.frame, id="frame"),
+        pytest.param(VNCController.settle, id="settle"),
+        pytest.param(lambda controller: controller.click(1, 1), id="click"),
+    ],
+)
+def test_everything_on_closed_connection_says_so(
+    tigervnc: VncServer, call: Callable[[VNCController], object]
+) -> None:
     controller = connect(tigervnc.address)
-    for _ in range(2):
-        controller.close()
-    for call in (controller.frame, controller.settle, lambda: controller.click(1, 1)):
-        with pytest.raises(ConnectionLost, match="is closed"):
-            call()
+    controller.close()
+    controller.close()
+    with pytest.raises(ConnectionLost, match="is closed"):
+        call(controller)
 
 
 CONNECT = (
@@ -142,36 +155,39 @@ def test_server_without_screen_is_refused_in_time() -> None:
             )
 
 
-def test_connect_takes_every_form_of_address(
-    tigervnc: VncServer, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    "form",
+    [
+        "127.0.0.1::{port}",
+        "127.0.0.1:{display}",
+        "localhost::{port}",
+        "localhost:{display}",
+        "localhost:{port}",
+        "vnc://localhost:{port}",
+        "VNC://127.0.0.1:{port}/",
+        "vnc://localhost:{display}",
+    ],
+)
+def test_connect_takes_every_form_of_address(tigervnc: VncServer, form: str) -> None:
     port = int(tigervnc.address.rpartition(":")[2])
+    with closing(connect(form.format(port=port, display=port - 5900))) as controller:
+        assert controller.size == (1024, 768)
+
+
+@pytest.mark.parametrize(("password", "used"), [(None, "None"), ("geheim", "VncAuth")])
+def test_connect_ipv6_uses_security_of_password(
+    tmp_path: Path, password: str | None, used: str
+) -> None:
     file = vnc_servers.password_file(tmp_path, "geheim")
-    for address in (
-        f"127.0.0.1::{port}",
-        f"127.0.0.1:{port - 5900}",
-        f"localhost::{port}",
-        f"localhost:{port - 5900}",
-        f"localhost:{port}",
-        f"vnc://localhost:{port}",
-        f"VNC://127.0.0.1:{port}/",
-        f"vnc://localhost:{port - 5900}",
-    ):
-        with closing(connect(address)) as controller:
-            assert controller.size == (1024, 768)
     types = ["-SecurityTypes", "VncAuth,None"]
+    facts = ServerFacts()
     with vnc_servers.tigervnc(
         interface="::1", password_file=file, options=types
     ) as server:
-        for password, used in ((None, "None"), ("geheim", "VncAuth")):
-            facts = ServerFacts()
-            connect(
-                f"[::1]::{server.address.rpartition(':')[2]}", password, facts=facts
-            ).close()
-            assert (sorted(facts.security_types), facts.security_used) == (
-                ["None", "VncAuth"],
-                used,
-            )
+        port = server.address.rpartition(":")[2]
+        connect(f"[::1]::{port}", password, facts=facts).close()
+    assert sorted(facts.security_types) == ["None", "VncAuth"]
+    assert facts.security_used == used
 
 
 def test_connected_process_forks_and_exits_at_once(tigervnc: VncServer) -> None:
@@ -215,9 +231,10 @@ def test_ctrl_c_ends_wait_and_no_connection(tigervnc: VncServer) -> None:
     )
     process = python(code, tigervnc)
     assert process.stdout is not None
-    for line in (b"ready\n", b"1024\n"):
-        assert process.stdout.readline() == line
-        process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == b"1024\n"
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT
     assert err.rstrip().endswith(b"KeyboardInterrupt")
@@ -261,17 +278,23 @@ def test_commands_of_tigervnc_recipe_show_desktop(
         ] == [("ok", True)]
 
 
-def test_every_recipe_named_is_in_docs() -> None:
-    headings = {
-        line.lstrip("# ").lower() for line in PAGE.splitlines() if line.startswith("#")
-    }
-    names = ("QEMU (vm)", "Qt for Embedded Linux VNC Server", "WayVNC", "vm:2", "")
-    known = [ServerFacts(name=name) for name in names]
-    known += [
+@pytest.mark.parametrize(
+    "address", ["localhost::5901", "ws://localhost:6080/websockify"]
+)
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ServerFacts(name="QEMU (vm)"),
+        ServerFacts(name="Qt for Embedded Linux VNC Server"),
+        ServerFacts(name="WayVNC"),
+        ServerFacts(name="vm:2"),
+        ServerFacts(name=""),
         ServerFacts(version="3.889"),
         ServerFacts(security_types=("Tight",)),
         ServerFacts(extended_clipboard=True),
-    ]
-    for facts in known:
-        for address in ("localhost::5901", "ws://localhost:6080/websockify"):
-            assert recipe_of(address, facts).text.rpartition("#")[2] in headings
+    ],
+)
+def test_every_recipe_named_is_in_docs(facts: ServerFacts, address: str) -> None:
+    lines = [line for line in PAGE.splitlines() if line.startswith("#")]
+    headings = {line.lstrip("# ").lower() for line in lines}
+    assert recipe_of(address, facts).text.rpartition("#")[2] in headings

@@ -47,24 +47,32 @@ def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_zrle_and_tight_in_all_their_ways(seed: int) -> None:
+def test_zrle_in_all_its_ways(seed: int) -> None:
     drawn = Random(seed)
     zrle = Zrle()
-    tight = Tight()
-    zrle_stream = rfb_server.ZrleStream()
-    tight_stream = rfb_server.TightStream()
+    stream = rfb_server.ZrleStream()
     size = drawn.randint(1, 130), drawn.randint(1, 130)
+    # One stream has several rectangles, as a connection has.
     for way in drawn.choices(sorted(ZRLE_WAYS), k=3):
         pixels = rfb_server.image(*size, drawn.randint(1, ZRLE_WAYS[way]), seed)
-        assert np.array_equal(
-            read(zrle.decode(*size), zrle_stream.encode(pixels, way)), pixels
-        )
+        decoded = read(zrle.decode(*size), stream.encode(pixels, way))
+        np.testing.assert_array_equal(decoded, pixels, err_msg=way)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_tight_in_all_its_ways(seed: int) -> None:
+    drawn = Random(seed)
+    tight = Tight()
+    stream = rfb_server.TightStream()
+    size = drawn.randint(1, 130), drawn.randint(1, 130)
+    # One stream has several rectangles, as a connection has.
     for way in drawn.choices(sorted(TIGHT_WAYS), k=4):
         pixels = rfb_server.image(*size, drawn.randint(1, TIGHT_WAYS[way]), seed)
-        data = tight_stream.encode(
-            pixels, way, drawn.randrange(4), reset=drawn.random() < 0.5
+        is_reset = drawn.random() < 0.5
+        data = stream.encode(pixels, way, drawn.randrange(4), reset=is_reset)
+        np.testing.assert_array_equal(
+            read(tight.decode(*size), data), pixels, err_msg=way
         )
-        assert np.array_equal(read(tight.decode(*size), data), pixels)
 
 
 def _deflated(length: int) -> bytes:
@@ -73,29 +81,32 @@ def _deflated(length: int) -> bytes:
     return rfb_server.compact_length(len(block)) + block
 
 
-INVALID_ZRLE = [
-    b"\x00" + bytes(3),  # too few pixels
-    b"\x11" + bytes(60),  # unknown types of tile
-    b"\x03" + bytes(9) + b"\xff\xff",  # an index beyond the palette
-    b"\x80" + bytes(3) + b"\x04",  # a run beyond the tile
-    b"\x82" + bytes(6) + b"\x02" * 4,  # a run's index beyond the palette
-    bytes(1 << 20),  # too much
-]
-INVALID_TIGHT = [
-    b"\x40\x07" + rfb_server.TightStream().wrap(0, bytes(12)),  # an unknown filter
-    b"\x40\x01\x02" + bytes(9) + b"\x03" * 4,  # an index beyond the palette
-    b"\x00\x03abc",  # no zlib data
-    b"\x00" + _deflated(1 << 24),  # too much
-]
+INVALID_ZRLE = {
+    "too few pixels": b"\x00" + bytes(3),
+    "unknown types of tile": b"\x11" + bytes(60),
+    "an index beyond the palette": b"\x03" + bytes(9) + b"\xff\xff",
+    "a run beyond the tile": b"\x80" + bytes(3) + b"\x04",
+    "a run's index beyond the palette": b"\x82" + bytes(6) + b"\x02" * 4,
+    "too much": bytes(1 << 20),
+}
+INVALID_TIGHT = {
+    "an unknown filter": b"\x40\x07" + rfb_server.TightStream().wrap(0, bytes(12)),
+    "an index beyond the palette": b"\x40\x01\x02" + bytes(9) + b"\x03" * 4,
+    "no zlib data": b"\x00\x03abc",
+    "too much": b"\x00" + _deflated(1 << 24),
+}
 
 
-def test_invalid_pixels_raise() -> None:
-    for tiles in INVALID_ZRLE:
-        with pytest.raises((ValueError, IndexError)):
-            read(Zrle().decode(2, 2), rfb_server.ZrleStream().wrap(tiles))
-    for data in INVALID_TIGHT:
-        with pytest.raises((ValueError, IndexError)):
-            read(Tight().decode(2, 2), data)
+@pytest.mark.parametrize("tiles", INVALID_ZRLE.values(), ids=INVALID_ZRLE)
+def test_invalid_zrle_raises(tiles: bytes) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        read(Zrle().decode(2, 2), rfb_server.ZrleStream().wrap(tiles))
+
+
+@pytest.mark.parametrize("data", INVALID_TIGHT.values(), ids=INVALID_TIGHT)
+def test_invalid_tight_raises(data: bytes) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        read(Tight().decode(2, 2), data)
 
 
 def test_scrolled_text_and_moved_window_equal_raw(tigervnc: VncServer) -> None:
@@ -138,25 +149,19 @@ FORMATS = {
 }
 
 
-def test_other_pixel_format_is_asked_for_ours() -> None:
+@pytest.mark.parametrize("announced", FORMATS.values(), ids=FORMATS)
+def test_other_pixel_format_is_asked_for_ours(announced: tuple[int, ...]) -> None:
     pixels = rfb_server.image(40, 30, 500, seed=2)
+    greeting = rfb_server.greeting(40, 30, struct.pack(FORMAT, *announced))
     colours = struct.pack(">BxHH", 1, 0, 2) + bytes(12)
-    shown = rfb_server.update(
-        rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes())
-    )
-    for announced in FORMATS.values():
-        session = (
-            rfb_server.greeting(40, 30, struct.pack(FORMAT, *announced))
-            + colours
-            + shown
-        )
-        with (
-            rfb_server.playing(session, then_silent=True) as address,
-            closing(connect(address)) as controller,
-        ):
-            assert np.array_equal(
-                decoded(controller.last_frame()), rfb_server.channels(pixels)
-            )
+    shown = rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes())
+    session = greeting + colours + rfb_server.update(shown)
+    with (
+        rfb_server.playing(session, then_silent=True) as address,
+        closing(connect(address)) as controller,
+    ):
+        frame = controller.last_frame()
+    assert np.array_equal(decoded(frame), rfb_server.channels(pixels))
 
 
 def test_announced_red_first_format_is_taken() -> None:
@@ -187,17 +192,28 @@ def test_announced_red_first_format_is_taken() -> None:
         assert np.array_equal(screen.pointer_shape.pixels & 0xFFFFFF, pixels[:1, :8])
 
 
-def test_pixels_by_tcp_are_compressed_unless_started_here(tigervnc: VncServer) -> None:
-    starts: list[tuple[Callable[[str], VNCController], bool]] = [
-        (connect, True),
-        (partial(connect, encoding="raw"), False),
-        # of a desktop started here
-        (lambda address: leasing.connect(Settings(server=address), "geheim"), False),
-        (lambda address: leasing.connect(Settings(server=address), None), True),
-    ]
+@pytest.mark.parametrize(
+    ("start", "is_small"),
+    [
+        pytest.param(connect, True, id="connect"),
+        pytest.param(partial(connect, encoding="raw"), False, id="raw"),
+        pytest.param(
+            lambda address: leasing.connect(Settings(server=address), "geheim"),
+            False,
+            id="desktop started here",
+        ),
+        pytest.param(
+            lambda address: leasing.connect(Settings(server=address), None),
+            True,
+            id="external desktop",
+        ),
+    ],
+)
+def test_pixels_by_tcp_are_compressed_unless_started_here(
+    tigervnc: VncServer, start: Callable[[str], VNCController], is_small: bool
+) -> None:
     tigervnc.paint(5)
-    for start, is_small in starts:
-        with wire(tigervnc.address) as link:
-            with closing(start(link.address)) as controller:
-                controller.raw_frame()
-            assert (link.from_server < 1024 * 768) == is_small
+    with wire(tigervnc.address) as link:
+        with closing(start(link.address)) as controller:
+            controller.raw_frame()
+        assert (link.from_server < 1024 * 768) == is_small

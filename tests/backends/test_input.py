@@ -11,7 +11,6 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -313,14 +312,17 @@ def test_keys_arrive_and_held_key_is_released(
         assert len(received("KeyRelease")) == len(received("KeyPress"))
 
 
-def test_every_spelling_is_one_key() -> None:
-    chords = (
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        *(text.split() for text in SPELLINGS.values()),
         ["control+a", "Control+A", "ctrl + a", ["ctrl", "a"]],
         ["alt f", "alt+f"],
         ["ctrl++", "ctrl+plus"],
-    )
-    for spellings in (*map(str.split, SPELLINGS.values()), *chords):
-        assert len(set(map(parse_combo, spellings))) == 1, spellings
+    ],
+)
+def test_every_spelling_is_one_key(spellings: list[str | list[str]]) -> None:
+    assert len(set(map(parse_combo, spellings))) == 1
 
 
 SHIFT = 0xFFE1
@@ -328,18 +330,27 @@ CONTROL = 0xFFE3
 F5 = 0xFFC2
 
 
-def test_parse_invalid_combination_names_it() -> None:
-    problems = {
-        "unknown key 'hyperspace'. A key is a single character": (
-            "hyperspace",
-            "ctrl+hyperspace",
-        ),
-        "a key combination must be keys joined by": ("", "ctrl+", "+a", "a+++b"),
-    }
-    for problem, combinations in problems.items():
-        for keys in combinations:
-            with pytest.raises(ActionError, match=problem):
-                parse_combo(keys)
+UNKNOWN_KEY = "unknown key 'hyperspace'. A key is a single character"
+NO_COMBINATION = "a key combination must be keys joined by"
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("hyperspace", UNKNOWN_KEY),
+        ("ctrl+hyperspace", UNKNOWN_KEY),
+        ("", NO_COMBINATION),
+        ("ctrl+", NO_COMBINATION),
+        ("+a", NO_COMBINATION),
+        ("a+++b", NO_COMBINATION),
+    ],
+)
+def test_parse_invalid_combination_names_it(keys: str, problem: str) -> None:
+    with pytest.raises(ActionError, match=problem):
+        parse_combo(keys)
+
+
+def test_key_of_character_is_named_by_it() -> None:
     assert [name_of(keysym_of(character)) for character in "aäя你😀"] == [*"aäя你😀"]
 
 
@@ -683,44 +694,64 @@ INVALID: list[tuple[Callable[[VNCController], object], str]] = [
 ]
 
 
-def test_invalid_argument_or_point_raises_action_error(
-    desktop: VncServer, connected: Connect
+@pytest.mark.parametrize(
+    ("call", "problem"), INVALID, ids=[problem for _, problem in INVALID]
+)
+def test_invalid_argument_raises_action_error(
+    desktop: VncServer,
+    connected: Connect,
+    call: Callable[[VNCController], object],
+    problem: str,
+) -> None:
+    with pytest.raises(ActionError, match=problem):
+        call(connected(desktop))
+
+
+@pytest.mark.parametrize("point", [(1024, 10), (10, 768), (-1, 10), (1.5, 10)])
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(VNCController.click, id="click"),
+        pytest.param(VNCController.move, id="move"),
+        pytest.param(VNCController.mouse_down, id="press"),
+        pytest.param(
+            lambda controller, x, y: controller.drag_and_drop(1, 1, x, y), id="drag"
+        ),
+    ],
+)
+def test_point_off_screen_raises_action_error(
+    desktop: VncServer,
+    connected: Connect,
+    act: Callable[..., object],
+    point: tuple[float, float],
 ) -> None:
     controller = connected(desktop)
-    for call, problem in INVALID:
-        with pytest.raises(ActionError, match=problem):
-            call(controller)
-    for point in ((1024, 10), (10, 768), (-1, 10), (1.5, 10)):
-        calls: list[Any] = [
-            controller.click,
-            controller.move,
-            controller.mouse_down,
-            partial(controller.drag_and_drop, 1, 1),
-        ]
-        for act in calls:
-            with pytest.raises(
-                ActionError,
-                match="1024 x 768 pixels: x from 0 to 1023, y from 0 to 767",
-            ):
-                act(*point)
+    with pytest.raises(
+        ActionError, match="1024 x 768 pixels: x from 0 to 1023, y from 0 to 767"
+    ):
+        act(controller, *point)
 
 
-def test_button_may_be_number_and_scroll_pixels() -> None:
-    assert [button_of(button) for button in (1, 2, 3, "middle")] == [
-        "left",
-        "middle",
-        "right",
-        "middle",
-    ]
-    scrolls: list[tuple[Any, Scroll]] = [
+@pytest.mark.parametrize(
+    ("button", "name"),
+    [(1, "left"), (2, "middle"), (3, "right"), ("middle", "middle")],
+)
+def test_button_may_be_number(button: int | str, name: str) -> None:
+    assert button_of(button) == name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "scroll"),
+    [
         ((10, 20, "up", 5, "wheel", None), Scroll(10, 20, "up", 5)),
         ((10, 20, "up", 3, "keys", 250), Scroll(10, 20, "up", 2, "keys")),
         (("down", None, None, 3, "wheel", 800), Scroll(720, 450, "down", 8)),
         ((None, None, "left", 3, "wheel", 10), Scroll(720, 450, "left", 1)),
         (("down", None, None, 3, "wheel", None), Scroll(720, 450, "down", 8)),
-    ]
-    for arguments, scroll in scrolls:
-        assert scroll_of(*arguments, (1440, 900)) == scroll
+    ],
+)
+def test_scroll_may_be_pixels(arguments: Any, scroll: Scroll) -> None:
+    assert scroll_of(*arguments, (1440, 900)) == scroll
 
 
 def test_controller_without_connection_says_so() -> None:

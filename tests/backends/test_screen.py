@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,15 +38,11 @@ from support.witness_programs import xterm
 Connect = Callable[..., VNCController]
 
 
-def test_pointer_at_edge_is_cut() -> None:
+@pytest.mark.parametrize(("at", "covered"), [((1, 1), 9), ((0, 0), 4), ((4, 0), 4)])
+def test_pointer_at_edge_is_cut(at: tuple[int, int], covered: int) -> None:
     shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
-    for at, covered in (((1, 1), 9), ((0, 0), 4), ((4, 0), 4)):
-        assert (
-            np.count_nonzero(
-                shape.drawn_on(np.zeros((5, 5), np.uint32), *at) == 0x070707
-            )
-            == covered
-        )
+    drawn = shape.drawn_on(np.zeros((5, 5), np.uint32), *at)
+    assert np.count_nonzero(drawn == 0x070707) == covered
 
 
 def test_resting_connection_gets_no_changes_until_refresh(
@@ -148,12 +145,20 @@ DECISIONS: list[
 ]
 
 
-def test_decide_gives_reason_and_time() -> None:
-    for name, changes, window, rules, now_s, reason, at_s in DECISIONS:
-        assert decide(seen(*changes), window, rules, now_s) == (
-            reason,
-            pytest.approx(at_s),
-        ), name
+@pytest.mark.parametrize(
+    ("changes", "window", "rules", "now_s", "reason", "at_s"),
+    [pytest.param(*row, id=name) for name, *row in DECISIONS],
+)
+def test_decide_gives_reason_and_time(
+    changes: list[Any],
+    window: Any,
+    rules: SettleRules,
+    now_s: float,
+    reason: str,
+    at_s: float,
+) -> None:
+    decision = decide(seen(*changes), window, rules, now_s)
+    assert decision == (reason, pytest.approx(at_s))
 
 
 def test_known_motion_is_no_answer() -> None:
@@ -173,11 +178,11 @@ def test_known_motion_is_no_answer() -> None:
     assert decide(activity, ActionWindow(10.5, 10.5), RULES, 10.6)[0] == "animated"
 
 
-def test_caret_or_clock_is_known_after_four_changes() -> None:
-    for interval_s in (0.5, 1.0):
-        ticks = [(0, 0, 10.0 + interval_s * number) for number in range(4)]
-        assert not seen(*ticks[:3]).moving(ticks[2][2]).any()
-        assert seen(*ticks).moving(ticks[3][2])[0, 0]
+@pytest.mark.parametrize("interval_s", [0.5, 1.0])
+def test_caret_or_clock_is_known_after_four_changes(interval_s: float) -> None:
+    ticks = [(0, 0, 10.0 + interval_s * number) for number in range(4)]
+    assert not seen(*ticks[:3]).moving(ticks[2][2]).any()
+    assert seen(*ticks).moving(ticks[3][2])[0, 0]
 
 
 def test_text_beside_caret_is_no_blink() -> None:
@@ -191,8 +196,9 @@ def test_text_beside_caret_is_no_blink() -> None:
     assert decide(activity, ActionWindow(12.1, 12.1), RULES, 12.2)[0] == "settled"
 
 
+@pytest.mark.parametrize("key", ["enter", "kp_enter"])
 def test_settle_waits_for_answer_beyond_echo(
-    tigervnc: VncServer, connected: Connect, tmp_path: Path
+    tigervnc: VncServer, connected: Connect, tmp_path: Path, key: str
 ) -> None:
     # it never scrolls
     answer = (
@@ -204,19 +210,16 @@ def test_settle_waits_for_answer_beyond_echo(
             tigervnc, settle_rules=SettleRules(first_change_s=10.0, limit_s=30.0)
         )
         controller.click(100, 100)
-        for name, enter in (
-            ("a", lambda: controller.type_text("a", press_enter=True)),
-            (
-                "b",
-                lambda: [controller.type_text("b"), controller.key_combo("kp_enter")],
-            ),
-        ):
-            enter()
-            settled = controller.settle()
-            # on a busy machine xterm draws the answer in many pieces
-            assert settled.reason in ("settled", "animated")
-            assert settled.duration_s < 9.0
-            assert (tmp_path / name).exists()
+        if key == "enter":
+            controller.type_text("a", press_enter=True)
+        else:
+            controller.type_text("a")
+            controller.key_combo(key)
+        settled = controller.settle()
+        # on a busy machine xterm draws the answer in many pieces
+        assert settled.reason in ("settled", "animated")
+        assert settled.duration_s < 9.0
+        assert (tmp_path / "a").exists()
 
 
 def test_settle_counts_from_enter_after_text(
@@ -260,23 +263,21 @@ def test_regions_cover_tiles_within_screen() -> None:
     assert list(regions(np.zeros((3, 4), np.bool_), 120, 90)) == []
 
 
+@pytest.mark.parametrize("size", [(1, 1), (37, 5), (1, 65), (2000, 1300)])
 @pytest.mark.parametrize("deflate", [pixels_module.deflate, zlib], ids=["isal", "zlib"])
 def test_png_holds_pixels_and_their_checksums(
-    deflate: ModuleType, monkeypatch: pytest.MonkeyPatch
+    deflate: ModuleType, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pillow does not look at all checksums; other readers do."""
     monkeypatch.setattr(pixels_module, "deflate", deflate)
-    for size in ((1, 1), (37, 5), (1, 65), (2000, 1300)):
-        pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
-        png = encode_png(pixels)
-        assert np.array_equal(pixels_of(png), pixels & 0xFFFFFF)
-        body = png[8 + 25 :]
-        (length,) = struct.unpack(">I", body[:4])
-        assert (
-            zlib.crc32(body[4 : 8 + length]).to_bytes(4, "big")
-            == body[8 + length : 12 + length]
-        )
-        assert len(zlib.decompress(body[8 : 8 + length])) == size[1] * (size[0] * 3 + 1)
+    pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
+    png = encode_png(pixels)
+    assert np.array_equal(pixels_of(png), pixels & 0xFFFFFF)
+    body = png[8 + 25 :]
+    (length,) = struct.unpack(">I", body[:4])
+    checksum = zlib.crc32(body[4 : 8 + length]).to_bytes(4, "big")
+    assert checksum == body[8 + length : 12 + length]
+    assert len(zlib.decompress(body[8 : 8 + length])) == size[1] * (size[0] * 3 + 1)
 
 
 COLUMNS = 20

@@ -9,7 +9,6 @@ import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -96,27 +95,37 @@ def refused(
 
 
 @pytest.mark.desktop
+@pytest.mark.parametrize("checked_by", ["authority", "fingerprint"])
 def test_certificate_is_checked_by_authority_or_fingerprint(
-    x509: VncServer, authority: Authority, here: Certificate
+    x509: VncServer, authority: Authority, here: Certificate, checked_by: str
 ) -> None:
-    for wire in (
-        Wire(tls_ca=str(authority.file)),
-        Wire.of("", here.fingerprint.upper()),
-    ):
-        facts = used(x509, wire)
-        assert (facts.security_used, facts.subtypes) == (
-            "VeNCrypt X509Vnc",
-            ("X509Vnc", "TLSVnc", "VncAuth"),
-        )
-        assert facts.protection == "TLS, with a certificate that was checked"
+    wires = {
+        "authority": Wire(tls_ca=str(authority.file)),
+        "fingerprint": Wire.of("", here.fingerprint.upper()),
+    }
+    facts = used(x509, wires[checked_by])
+    assert facts.security_used == "VeNCrypt X509Vnc"
+    assert facts.subtypes == ("X509Vnc", "TLSVnc", "VncAuth")
+    assert facts.protection == "TLS, with a certificate that was checked"
+
+
+@pytest.mark.desktop
+def test_certificate_of_unknown_authority_is_refused(x509: VncServer) -> None:
     refused(
         x509.address,
         "not accepted: unable to get local issuer certificate",
         Wire(tls="require"),
     )
-    other = Wire(tls_fingerprint="sha256:" + 64 * "0")
+
+
+@pytest.mark.desktop
+def test_certificate_with_other_fingerprint_is_refused(
+    x509: VncServer, here: Certificate
+) -> None:
     refused(
-        x509.address, f"its fingerprint is {here.fingerprint}, not sha256:0000", other
+        x509.address,
+        f"its fingerprint is {here.fingerprint}, not sha256:0000",
+        Wire(tls_fingerprint="sha256:" + 64 * "0"),
     )
 
 
@@ -206,46 +215,72 @@ def test_tls_without_certificate_is_refused_or_warns_once(
 
 
 @pytest.mark.desktop
-def test_screen_and_keys_by_ws_and_by_wss(
-    tmp_path: Path, authority: Authority, here: Certificate
-) -> None:
-    tls = ("--cert", str(here.file), "--key", str(here.key), "--ssl-only")
+def test_screen_and_keys_by_ws(tmp_path: Path) -> None:
     password = vnc_servers.password_file(tmp_path, "geheim")
-    with vnc_servers.tigervnc(password_file=password) as server:
-        typed = tmp_path / "typed"
-        text = "a text of some length " * 50
-        with xterm(server, f"cat >{typed}"), websockify(server.address) as port:
-            with closing(
-                connect(f"ws://localhost:{port}/websockify", "geheim", timeout_s=BUSY_S)
-            ) as controller:
-                assert controller.frame().ref.width == 1024
-                controller.perform(Move(100, 100))
-                controller.perform(TypeText(text, press_enter=True))
-            wait_for(
-                lambda: text in typed.read_text(),
-                "the arrival of the last keys",
-                BUSY_S,
-            )
-        with websockify(server.address, *tls) as port:
-            address = f"wss://localhost:{port}/websockify"
-            for wire in (
-                Wire(tls_ca=str(authority.file)),
-                Wire(tls_fingerprint=here.fingerprint),
-            ):
-                facts = ServerFacts()
-                with closing(
-                    connect(address, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)
-                ) as controller:
-                    assert controller.frame().ref.width == 1024
-                assert facts.protection == "wss, with a certificate that was checked"
-            refused(
-                address, "not accepted: unable to get local issuer certificate", Wire()
-            )
-            refused(
-                address,
-                "not accepted: its fingerprint is sha256:",
-                Wire(tls_fingerprint="sha256:" + 64 * "0"),
-            )
+    typed = tmp_path / "typed"
+    text = "a text of some length " * 50
+    with (
+        vnc_servers.tigervnc(password_file=password) as server,
+        xterm(server, f"cat >{typed}"),
+        websockify(server.address) as port,
+    ):
+        address = f"ws://localhost:{port}/websockify"
+        with closing(connect(address, "geheim", timeout_s=BUSY_S)) as controller:
+            assert controller.frame().ref.width == 1024
+            controller.perform(Move(100, 100))
+            controller.perform(TypeText(text, press_enter=True))
+        wait_for(
+            lambda: text in typed.read_text(),
+            "the arrival of the last keys",
+            BUSY_S,
+        )
+
+
+@pytest.fixture(scope="module")
+def wss(tmp_path_factory: pytest.TempPathFactory, here: Certificate) -> Iterator[str]:
+    """The URL of a desktop behind wss://, whose password is geheim."""
+    password = vnc_servers.password_file(tmp_path_factory.mktemp("wss"), "geheim")
+    tls = ["--cert", str(here.file), "--key", str(here.key), "--ssl-only"]
+    with (
+        vnc_servers.tigervnc(password_file=password) as server,
+        websockify(server.address, *tls) as port,
+    ):
+        yield f"wss://localhost:{port}/websockify"
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("checked_by", ["authority", "fingerprint"])
+def test_screen_by_wss_is_protected(
+    wss: str, authority: Authority, here: Certificate, checked_by: str
+) -> None:
+    wires = {
+        "authority": Wire(tls_ca=str(authority.file)),
+        "fingerprint": Wire(tls_fingerprint=here.fingerprint),
+    }
+    wire = wires[checked_by]
+    facts = ServerFacts()
+    with closing(
+        connect(wss, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)
+    ) as controller:
+        assert controller.frame().ref.width == 1024
+    assert facts.protection == "wss, with a certificate that was checked"
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(
+    ("wire", "problem"),
+    [
+        (Wire(), "unable to get local issuer certificate"),
+        (
+            Wire(tls_fingerprint="sha256:" + 64 * "0"),
+            "its fingerprint is sha256:",
+        ),
+    ],
+)
+def test_unchecked_certificate_by_wss_is_refused(
+    wss: str, wire: Wire, problem: str
+) -> None:
+    refused(wss, f"not accepted: {problem}", wire)
 
 
 TOKEN_TEST = """
@@ -293,8 +328,9 @@ def test_query_of_address_is_shown_nowhere(tigervnc: VncServer, tmp_path: Path) 
     )
 
 
-def test_addresses_that_make_no_sense() -> None:
-    for address, wire, message in (
+@pytest.mark.parametrize(
+    ("address", "wire", "message"),
+    [
         ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
         ("ws://alice:secret@h/", Wire(), "because reports show it"),
         (
@@ -309,9 +345,13 @@ def test_addresses_that_make_no_sense() -> None:
             Wire(tls="off"),
             "wss:// always checks the certificate, but vnc_tls=off",
         ),
-    ):
-        with pytest.raises(SettingsError, match=message):
-            connect(address, wire=wire)
+    ],
+)
+def test_address_without_sense_is_rejected(
+    address: str, wire: Wire, message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        connect(address, wire=wire)
 
 
 def test_required_tls_taken_out_sends_nothing() -> None:
@@ -340,31 +380,31 @@ def test_invalid_rule_of_tls_raises_settings_error(tmp_path: Path) -> None:
         connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / "ca.pem")))
 
 
-def test_websocket_without_vnc_is_refused() -> None:
-    def send(frames: bytes, connection: ServerConnection) -> None:
-        connection.socket.sendall(frames)
-        connection.recv(timeout=30)
-
-    for frames, message in (
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
         (b"\x81\x05hello", "sends text through the WebSocket, but VNC is binary"),
         (
             b"\x82\x7f" + struct.pack("!Q", 1 << 32) + 1000 * b"x",
             "violated the WebSocket protocol.*4294967296",
         ),
+    ],
+    ids=["text", "too long"],
+)
+def test_websocket_without_vnc_is_refused(frames: bytes, message: str) -> None:
+    def send(connection: ServerConnection) -> None:
+        connection.socket.sendall(frames)
+        connection.recv(timeout=30)
+
+    with (
+        serve(send, "127.0.0.1", 0, subprotocols=["binary"]) as server,  # type: ignore[list-item]
+        ThreadPoolExecutor() as pool,
     ):
-        with (
-            serve(
-                partial(send, frames), "127.0.0.1", 0, subprotocols=["binary"]
-            ) as server,  # type: ignore[list-item]
-            ThreadPoolExecutor() as pool,
-        ):
-            pool.submit(server.serve_forever)
-            with pytest.raises((DesktopRefused, ConnectionLost), match=message):
-                connect(
-                    f"ws://127.0.0.1:{server.socket.getsockname()[1]}/",
-                    timeout_s=BUSY_S,
-                )
-            server.shutdown()
+        pool.submit(server.serve_forever)
+        port = server.socket.getsockname()[1]
+        with pytest.raises((DesktopRefused, ConnectionLost), match=message):
+            connect(f"ws://127.0.0.1:{port}/", timeout_s=BUSY_S)
+        server.shutdown()
 
 
 REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
@@ -382,20 +422,16 @@ NO_WEBSOCKET = {
 }
 
 
-def test_server_opening_no_websocket_is_refused() -> None:
-    answers = iter(NO_WEBSOCKET)
-
+@pytest.mark.parametrize(("answer", "message"), NO_WEBSOCKET.items())
+def test_server_opening_no_websocket_is_refused(answer: bytes, message: str) -> None:
     class Server(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with suppress(OSError):
                 self.request.recv(4096)
-                self.request.sendall(next(answers))
+                self.request.sendall(answer)
                 while self.request.recv(4096):
                     pass
 
-    for message in NO_WEBSOCKET.values():
-        with serving(Server) as address, pytest.raises(DesktopRefused, match=message):
-            connect(
-                f"ws://{address.replace('::', ':')}/",
-                timeout_s=1.0 if "no screen" in message else BUSY_S,
-            )
+    timeout_s = 1.0 if "no screen" in message else BUSY_S
+    with serving(Server) as address, pytest.raises(DesktopRefused, match=message):
+        connect(f"ws://{address.replace('::', ':')}/", timeout_s=timeout_s)

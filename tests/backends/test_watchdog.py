@@ -99,18 +99,23 @@ def test_lost_connection_is_replaced_once(
         watchdog.frame()
 
 
-def test_action_in_doubt_is_not_repeated(line: Wire, watch: Watch) -> None:
-    sent = {CLICK: PRESS, KeyCombo(("a",)): b"\4\1\0\0\0\0\0a"}
-    for action, message in sent.items():
-        watchdog = watch(line)
-        line.break_at = message
-        with pytest.raises(
-            ActionInterrupted,
-            match=f"answered a {type(action).__name__}. The watchdog reconnected",
-        ):
-            act_and_look(watchdog, action)
-        act_and_look(watchdog, TakeScreenshot(), Wait(0.01))
-        assert line.from_client.count(message) == 1
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [(CLICK, PRESS), (KeyCombo(("a",)), b"\4\1\0\0\0\0\0a")],
+    ids=["click", "key"],
+)
+def test_action_in_doubt_is_not_repeated(
+    line: Wire, watch: Watch, action: DesktopAction, message: bytes
+) -> None:
+    watchdog = watch(line)
+    line.break_at = message
+    with pytest.raises(
+        ActionInterrupted,
+        match=f"answered a {type(action).__name__}. The watchdog reconnected",
+    ):
+        act_and_look(watchdog, action)
+    act_and_look(watchdog, TakeScreenshot(), Wait(0.01))
+    assert line.from_client.count(message) == 1
 
 
 def test_held_key_other_screen_or_desktop_ends_run(

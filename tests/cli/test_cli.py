@@ -68,30 +68,41 @@ def rejected(done: subprocess.CompletedProcess[str], problem: str) -> None:
     ), done.stderr
 
 
+def opening(pad: QtDesktop) -> list[str]:
+    claim = "the basket is open"
+    return ["run", "--vnc", pad.server, "--task", "Open", "--expect", claim]
+
+
 @pytest.mark.slow
-def test_outcome_decides_exit_code(tmp_path: Path, pad: QtDesktop) -> None:
-    claim = [
-        "run",
-        "--vnc",
-        pad.server,
-        "--task",
-        "Open",
-        "--expect",
-        "the basket is open",
-    ]
-    for verdict, code in ((HOLDS, 0), (FAILS, 1)):
-        done = cua_vnc(tmp_path, [CLICK, text("opened"), verdict], *claim)
-        assert done.returncode == code, done.stderr
-        outcome, directory = last_line(done)
-        assert outcome == "done"
-        assert (tmp_path / directory / "trace.jsonl").exists()
-        for part in ("1 click(", "open the basket", "'the basket is open'"):
-            assert part in done.stdout
-    refused = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
-    assert (refused.returncode, "infra: DesktopRefused" in refused.stderr) == (9, True)
-    quota = cua_vnc(tmp_path, [daily_quota()], *claim)
-    assert (quota.returncode, "infra: QuotaExhausted" in quota.stderr) == (9, True)
-    assert last_line(quota)[0] == "infra"
+@pytest.mark.parametrize(
+    ("verdict", "code"), [(HOLDS, 0), (FAILS, 1)], ids=["holds", "fails"]
+)
+def test_verdict_decides_exit_code(
+    tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int
+) -> None:
+    done = cua_vnc(tmp_path, [CLICK, text("opened"), verdict], *opening(pad))
+    assert done.returncode == code, done.stderr
+    outcome, directory = last_line(done)
+    assert outcome == "done"
+    assert (tmp_path / directory / "trace.jsonl").exists()
+    assert "1 click(" in done.stdout
+    assert "open the basket" in done.stdout
+    assert "'the basket is open'" in done.stdout
+
+
+@pytest.mark.slow
+def test_refused_desktop_exits_as_infra(tmp_path: Path) -> None:
+    done = cua_vnc(tmp_path, [], "run", "--vnc", "127.0.0.1::1", "--task", "Look")
+    assert done.returncode == 9
+    assert "infra: DesktopRefused" in done.stderr
+
+
+@pytest.mark.slow
+def test_exhausted_quota_exits_as_infra(tmp_path: Path, pad: QtDesktop) -> None:
+    done = cua_vnc(tmp_path, [daily_quota()], *opening(pad))
+    assert done.returncode == 9
+    assert "infra: QuotaExhausted" in done.stderr
+    assert last_line(done)[0] == "infra"
 
 
 def test_confirmation_without_terminal_is_denied(

@@ -64,51 +64,58 @@ class Reader:
     def pytest_addoption(self, parser): parser.addini("vnc_app", "")
     def pytest_configure(self, config): print("READ", repr((config.getini("vnc_app"), [*config.getini("addopts")])))
 
-for directory in sys.argv[1:]:
-    os.chdir(directory)
-    pytest.main(["-q", "-s", "--collect-only", "-p", "no:cacheprovider"], plugins=[Reader()])
+pytest.main(["-q", "-s", "--collect-only", "-p", "no:cacheprovider"], plugins=[Reader()])
 """
 
 
-def test_pytest_reads_what_was_added(tmp_path: Path) -> None:
-    directories = [tmp_path / str(number) for number in range(len(LAYOUTS))]
-    for directory, (layout, (files, name)) in zip(
-        directories, LAYOUTS.items(), strict=True
-    ):
-        directory.mkdir()
-        for path, text in files.items():
-            (directory / path).write_bytes(text.encode())
-        ini = IniFile.find(directory)
-        assert ini.name == name, layout
-        changed = ini.with_options(WANTED)
-        (directory / name).write_bytes(changed.encode())
-        before = files.get(name, "")
-        assert not [
-            line for line in before.splitlines() if line not in changed.splitlines()
-        ], layout
-        assert ("\r\n" in before) == (changed.count("\n") == changed.count("\r\n")), (
-            layout
-        )
-        again = IniFile.find(directory)
-        assert (again.name, {key: again.options[key] for key in ini.options}) == (
-            name,
-            dict(ini.options),
-        ), layout
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = [sys.executable, "-c", READ, *map(str, directories)]
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
+    """A project's directory, and the name of the file that has its options."""
+    files, name = LAYOUTS[request.param]
+    for path, text in files.items():
+        (tmp_path / path).write_bytes(text.encode())
+    return tmp_path, name
+
+
+def test_added_options_leave_other_lines(layout: tuple[Path, str]) -> None:
+    directory, name = layout
+    ini = IniFile.find(directory)
+    assert ini.name == name
+    file = directory / name
+    before = file.read_bytes().decode() if file.exists() else ""
+
+    changed = ini.with_options(WANTED)
+    kept = changed.splitlines()
+    assert [line for line in before.splitlines() if line not in kept] == []
+    has_windows_ends = changed.count("\n") == changed.count("\r\n")
+    assert has_windows_ends == ("\r\n" in before)
+
+
+def test_added_options_leave_other_options(layout: tuple[Path, str]) -> None:
+    directory, name = layout
+    ini = IniFile.find(directory)
+    (directory / name).write_bytes(ini.with_options(WANTED).encode())
+    again = IniFile.find(directory)
+    assert again.name == name
+    assert {key: again.options[key] for key in ini.options} == dict(ini.options)
+
+
+def test_pytest_reads_what_was_added(layout: tuple[Path, str]) -> None:
+    directory, name = layout
+    changed = IniFile.find(directory).with_options(WANTED)
+    (directory / name).write_bytes(changed.encode())
     done = subprocess.run(
-        command,
-        env=environment,
+        [sys.executable, "-c", READ],
+        cwd=directory,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=400,
         check=False,
     )
     values = [line for line in done.stdout.splitlines() if line.startswith("READ ")]
-    expected = f"READ {(WANTED['vnc_app'][0], ['-p', 'no:langsmith_plugin'])!r}"
-    assert dict(zip(LAYOUTS, values, strict=True)) == dict.fromkeys(
-        LAYOUTS, expected
-    ), done.stderr
+    options = (WANTED["vnc_app"][0], ["-p", "no:langsmith_plugin"])
+    assert values == [f"READ {options!r}"], done.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from support.forked_python import run_python
 from support.json_server import JsonServer, Reply
 from support.vnc_servers import VncServer, require, require_pyside, wait_for
 
+CTRL_D = "\x04"
+AtTerminal = Callable[..., subprocess.CompletedProcess[str]]
 TASK = "Type Hello into the document"
 FILES = {"pytest.ini", "tests/test_first.py", ".gitignore"}
 MARKED = (
@@ -96,37 +99,43 @@ def test_qt_program_twice_is_written_once(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "ini", "failure"),
+    [
+        (
+            "sh -c 'exit 7'",
+            "",
+            "FAIL  start: the program \"sh -c 'exit 7'\" exited with 7",
+        ),
+        (
+            "xterm",
+            "vnc_server = qt",
+            "FAIL  vnc_server: the project has vnc_server = 'qt', which shows Qt",
+        ),
+        (
+            "xterm",
+            f"vnc_server = {NOBODY}",
+            "a running desktop, which starts no program; set vnc_exec to how",
+        ),
+    ],
+    ids=["exits", "no Qt", "external"],
+)
 def test_failure_is_printed_with_next_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    program: str,
+    ini: str,
+    failure: str,
 ) -> None:
     require("Xtigervnc")
-    for number, (program, ini, failure) in enumerate(
-        (
-            (
-                "sh -c 'exit 7'",
-                "",
-                "FAIL  start: the program \"sh -c 'exit 7'\" exited with 7",
-            ),
-            (
-                "xterm",
-                "vnc_server = qt",
-                "FAIL  vnc_server: the project has vnc_server = 'qt', which shows Qt",
-            ),
-            (
-                "xterm",
-                f"vnc_server = {NOBODY}",
-                "a running desktop, which starts no program; set vnc_exec to how",
-            ),
-        )
-    ):
-        (tmp_path / str(number)).mkdir()
-        monkeypatch.chdir(tmp_path / str(number))
-        if ini:
-            Path("pytest.ini").write_text(f"[pytest]\n{ini}\n")
-        code = main(["init", program, "--task", TASK])
-        output = capsys.readouterr().out
-        assert (code, failure in output) == (1, True), output
-        assert output.splitlines()[-2].startswith("does not work yet: ")
+    monkeypatch.chdir(tmp_path)
+    if ini:
+        Path("pytest.ini").write_text(f"[pytest]\n{ini}\n")
+    assert main(["init", program, "--task", TASK]) == 1
+    output = capsys.readouterr().out
+    assert failure in output
+    assert output.splitlines()[-2].startswith("does not work yet: ")
 
 
 @pytest.mark.slow
@@ -413,29 +422,40 @@ def test_unclear_program_is_rejected(
     assert "s3cret" not in str(raised.value)
 
 
-@pytest.mark.slow
-def test_init_asks_missing_answers_and_checks_desktop(
-    tmp_path: Path, tigervnc: VncServer
-) -> None:
+@pytest.fixture
+def at_terminal(tmp_path: Path) -> Iterator[AtTerminal]:
+    """Run `init`, and type answers to its questions."""
     user, terminal = pty.openpty()
 
-    def at_terminal(*answers: str) -> subprocess.CompletedProcess[str]:
+    def run(*answers: str) -> subprocess.CompletedProcess[str]:
         os.write(user, "".join(answers).encode())
         return init(tmp_path, stdin=terminal)
 
-    left = at_terminal("mousepad\n", "\x04")  # Ctrl-D
-    assert (
-        left.returncode,
-        "interrupted: nothing is written" in left.stdout + left.stderr,
-    ) == (130, True), left.stderr
-    assert not tree(tmp_path)
-    done = at_terminal("localhost:8000\n", f"{tigervnc.address}\n", f"{TASK}\n")
+    yield run
     os.close(user)
     os.close(terminal)
+
+
+@pytest.mark.slow
+def test_init_interrupted_writes_nothing(
+    tmp_path: Path, at_terminal: AtTerminal
+) -> None:
+    done = at_terminal("mousepad\n", CTRL_D)
+    assert done.returncode == 130, done.stderr
+    assert "interrupted: nothing is written" in done.stdout + done.stderr
+    assert not tree(tmp_path)
+
+
+@pytest.mark.slow
+def test_init_asks_missing_answers_and_checks_desktop(
+    tmp_path: Path, tigervnc: VncServer, at_terminal: AtTerminal
+) -> None:
+    done = at_terminal("localhost:8000\n", f"{tigervnc.address}\n", f"{TASK}\n")
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(tree(tmp_path)) == FILES
-    for text in ("Which program", "http://localhost:8000, or", "What does the test do"):
-        assert text in done.stdout
+    assert "Which program" in done.stdout
+    assert "http://localhost:8000, or" in done.stdout
+    assert "What does the test do" in done.stdout
     assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8" in done.stdout
     assert "note   nothing resets an external desktop" in done.stdout
 
@@ -465,17 +485,17 @@ def test_home_in_settings_is_added_to_gitignore(
     assert "comment this out and commit" in about
 
 
-def test_committed_or_external_home_is_not_ignored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("home", ["home", "../home", "/srv/home", "."])
+def test_committed_or_external_home_is_not_ignored(tmp_path: Path, home: str) -> None:
     require("git")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "a.txt").touch()
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "home"], cwd=tmp_path, check=True)
-    target = read_target("mousepad", "", tmp_path)
-    for home in ("home", "../home", "/srv/home", "."):
-        ini = f"[pytest]\nvnc_home = {home}\n"
-        (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
-        project = Project(tmp_path, target, TASK)
-        text = project.plan(ci="none", policy=False)[".gitignore"]
-        assert text is not None
-        assert text.endswith("report.html\n")
+    ini = f"[pytest]\nvnc_home = {home}\n"
+    (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
+
+    project = Project(tmp_path, read_target("mousepad", "", tmp_path), TASK)
+    text = project.plan(ci="none", policy=False)[".gitignore"]
+    assert text is not None
+    assert text.endswith("report.html\n")

@@ -18,12 +18,15 @@ from support.paths import EXAMPLES
 NAME = "test_sign_in_with_wrong_credentials_fails"
 
 
+NAMES = ["test_basket", "test_sign_in", f"{NAME}[wrong]", f"{NAME}[capitals]"]
+
+
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Some recordings of the examples, without their test file."""
     directory = tmp_path / "__vnc_recordings__" / "test_shop"
     directory.mkdir(parents=True)
-    for name in ("test_basket", "test_sign_in", f"{NAME}[wrong]", f"{NAME}[capitals]"):
+    for name in NAMES:
         recording = EXAMPLES / "__vnc_recordings__" / "test_shop" / name
         shutil.copytree(recording, directory / name)
     monkeypatch.chdir(tmp_path)
@@ -39,22 +42,24 @@ def masked(directory: Path, mask: Region) -> set[str]:
     }
 
 
-def test_mask_test_name_selects_recordings(directory: Path) -> None:
-    others = {path: path.read_bytes() for path in directory.rglob("*.webp")}
-    for number, (test, names) in enumerate(
-        (
-            ("test_shop.py::test_basket", {"test_basket"}),
-            (f"test_shop.py::{NAME}[wrong]", {f"{NAME}[wrong]"}),
-            (f"test_shop.py::{NAME}", {f"{NAME}[wrong]", f"{NAME}[capitals]"}),
-            ("__vnc_recordings__/test_shop/test_sign_in", {"test_sign_in"}),
-            ("test_shop.py", {path.name for path in directory.iterdir()}),
-        )
-    ):
-        assert main(["mask", test, f"{number},20,110,40"]) == 0
-        assert masked(directory, Region(number, 20, 110, 40)) == names, test
-    assert {path: path.read_bytes() for path in directory.rglob("*.webp")} == others, (
-        "no image is touched"
-    )
+@pytest.mark.parametrize(
+    ("test", "names"),
+    [
+        ("test_shop.py::test_basket", {"test_basket"}),
+        (f"test_shop.py::{NAME}[wrong]", {f"{NAME}[wrong]"}),
+        (f"test_shop.py::{NAME}", {f"{NAME}[wrong]", f"{NAME}[capitals]"}),
+        ("__vnc_recordings__/test_shop/test_sign_in", {"test_sign_in"}),
+        ("test_shop.py", {*NAMES}),
+    ],
+)
+def test_mask_test_name_selects_recordings(
+    directory: Path, test: str, names: set[str]
+) -> None:
+    images = {path: path.read_bytes() for path in directory.rglob("*.webp")}
+    assert main(["mask", test, "5,20,110,40"]) == 0
+    assert masked(directory, Region(5, 20, 110, 40)) == names
+    unchanged = {path: path.read_bytes() for path in directory.rglob("*.webp")}
+    assert unchanged == images
 
 
 def test_mask_at_gate_names_gate_and_claims(
@@ -62,45 +67,52 @@ def test_mask_at_gate_names_gate_and_claims(
 ) -> None:
     test = "test_shop.py::test_basket"
     file = directory / "test_basket" / FILE
-    images = {path: path.read_bytes() for path in file.parent.glob("*.webp")}
     assert main(["mask", test, "1,2,30,40", "--at", "s2"]) == 0
     assert main(["mask", test, "1,2,1430,400", "--at", "end1"]) == 0
     assert main(["mask", test, "5,6,70,80"]) == 0
     assert main(["mask", test, "5,6,70,80"]) == 0
     assert main(["mask", test]) == 0
+
     claim = "; the claim 'the basket shows 2 apples and a total of 3.00' is unsure"
-    lines = capsys.readouterr().out.splitlines()
-    for line, ending in zip(
-        lines,
-        (
-            ": masked at s2",
-            f": masked at end1{claim} where it differs",
-            f": masked at all 9 gates{claim} where it differs",
-            f": was masked already at all 9 gates{claim} where it differs",
-            str(file),
-            f"  5,6,70,80  all 9 gates{claim} where it differs",
-            "  1,2,30,40 --at s2",
-            "  1,2,1430,400 --at end1",
-            "  1,2,1430,400 --at t1-claim1",
-        ),
-        strict=True,
-    ):
-        assert line.endswith(ending)
+    *changes, path, whole, at_step, at_end, at_claim = (
+        capsys.readouterr().out.splitlines()
+    )
+    assert [line.partition(": ")[2] for line in changes] == [
+        "masked at s2",
+        f"masked at end1{claim} where it differs",
+        f"masked at all 9 gates{claim} where it differs",
+        f"was masked already at all 9 gates{claim} where it differs",
+    ]
+    assert path.endswith(str(file))
+    assert whole == f"  5,6,70,80  all 9 gates{claim} where it differs"
+    assert at_step == "  1,2,30,40 --at s2"
+    assert at_end == "  1,2,1430,400 --at end1"
+    assert at_claim == "  1,2,1430,400 --at t1-claim1"
+
+
+def test_mask_is_kept_at_its_gate(directory: Path) -> None:
+    file = directory / "test_basket" / FILE
+    images = {path: path.read_bytes() for path in file.parent.glob("*.webp")}
+    assert main(["mask", "test_shop.py::test_basket", "1,2,30,40", "--at", "s2"]) == 0
+    assert main(["mask", "test_shop.py::test_basket", "5,6,70,80"]) == 0
     recording = load(file)
     assert recording
     assert recording.masks == (Region(5, 6, 70, 80),)
     step = recording.segments[0].steps[1]
     assert (step.id, step.screen.masks) == ("s2", (Region(1, 2, 30, 40),))
-    with pytest.raises(RecordingError, match="no gate 's99': it has s1, s2, s3, "):
-        add_masks(file, [Region(1, 2, 30, 40)], "s99")
     unchanged = {path: path.read_bytes() for path in file.parent.glob("*.webp")}
     assert unchanged == images
 
 
-def test_mask_invalid_prints_problem_and_writes_nothing(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for test, region, problem in (
+def test_mask_unknown_gate_is_rejected(directory: Path) -> None:
+    file = directory / "test_basket" / FILE
+    with pytest.raises(RecordingError, match="no gate 's99': it has s1, s2, s3, "):
+        add_masks(file, [Region(1, 2, 30, 40)], "s99")
+
+
+@pytest.mark.parametrize(
+    ("test", "region", "problem"),
+    [
         (
             "test_shop.py::test_nothing",
             "1,1,2,2",
@@ -116,18 +128,37 @@ def test_mask_invalid_prints_problem_and_writes_nothing(
             "1,1,2,2",
             "there is no recording at 'no/recording.json'",
         ),
-    ):
-        assert main(["mask", test, region]) == 2
-        assert problem in capsys.readouterr().err
-    for place in (".", "__vnc_recordings__/test_shop/test_basket"):
-        assert main(["recordings", "log", place]) == 0
-        assert capsys.readouterr().out == "nothing was accepted\n"
-    assert not any(
-        recording.masks
-        for recording in map(load, directory.glob(f"*/{FILE}"))
-        if recording
-    )
-    for region in ("1,2,3", "5,5,5,9"):
-        with pytest.raises(SystemExit):
-            main(["mask", "test_shop.py", "--", region])
-        assert region in capsys.readouterr().err
+    ],
+)
+def test_mask_invalid_prints_problem_and_writes_nothing(
+    directory: Path,
+    capsys: pytest.CaptureFixture[str],
+    test: str,
+    region: str,
+    problem: str,
+) -> None:
+    assert main(["mask", test, region]) == 2
+    assert problem in capsys.readouterr().err
+    recordings = [load(path) for path in directory.glob(f"*/{FILE}")]
+    assert len(recordings) == len(NAMES)
+    assert [recording.masks for recording in recordings if recording] == [()] * 4
+
+
+@pytest.mark.parametrize("path", [".", "__vnc_recordings__/test_shop/test_basket"])
+@pytest.mark.usefixtures("directory")
+def test_log_without_mask_is_empty(
+    capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    assert main(["mask", "test_shop.py::test_basket", "0,0,1440,451"]) == 2
+    assert main(["recordings", "log", path]) == 0
+    assert capsys.readouterr().out == "nothing was accepted\n"
+
+
+@pytest.mark.parametrize("region", ["1,2,3", "5,5,5,9"])
+@pytest.mark.usefixtures("directory")
+def test_mask_malformed_region_is_named(
+    capsys: pytest.CaptureFixture[str], region: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["mask", "test_shop.py", "--", region])
+    assert region in capsys.readouterr().err

@@ -198,22 +198,23 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, era: str) -> None
         assert run["verdicts"] == ["holds: 'it is bought': it is there"]
         assert [line.split("(")[0] for line in run["steps"]] == ["1 click"]
         assert desktop.read_file("events.txt").count("press") == 1
+
+        denied = []
         for _ in NOES:
             conversation.replies.append(RISKY)
             run = conversation.result_of("run_task", task="Buy")
-            assert run["outcome"] == "denied"
-            assert "denied by a user" in run["message"]
+            denied.append((run["outcome"], "denied by a user" in run["message"]))
+        assert denied == [("denied", True)] * len(NOES)
+
         user.late_s = 2.5
         conversation.replies.append(RISKY)
         assert conversation.result_of("run_task", task="Buy")["outcome"] == "denied"
     assert desktop.read_file("events.txt").count("press") == 1
     assert len(user.questions) == 2 + len(NOES)
-    for part in (
-        "Step 1 needs approval: click at (",
-        "this buys two apples",
-        "no rule matches",
-    ):
-        assert part in user.questions[0]
+    question = user.questions[0]
+    assert "Step 1 needs approval: click at (" in question
+    assert "this buys two apples" in question
+    assert "no rule matches" in question
 
 
 @pytest.mark.slow
@@ -285,23 +286,37 @@ def test_run_is_read_and_looked_at(conversation: Conversation) -> None:
     ] == []
 
 
-def test_no_run_id_leads_out_of_runs(conversation: Conversation) -> None:
+@pytest.fixture(scope="module")
+def with_link(conversation: Conversation) -> Conversation:
+    """Its directory of runs has a link that leads out of it."""
     outside = conversation.directory / "outside"
     outside.mkdir()
-    (conversation.directory / "runs").mkdir(exist_ok=True)
-    (conversation.directory / "runs" / "linked").symlink_to(outside)
-    for run_id in ("", "..", str(outside), "linked", "a/b", "a\0b"):
-        for tool, more in (
-            ("read_run", {}),
-            ("step_screenshot", {"step": 1}),
-            ("propose_test", {"name": "it"}),
-        ):
-            assert "must be the name of a run directory" in conversation.error_of(
-                tool, run_id=run_id, **more
-            )
-    assert "there is no run directory" in conversation.error_of(
-        "read_run", run_id="nosuchrun"
-    )
+    runs = conversation.directory / "runs"
+    runs.mkdir(exist_ok=True)
+    (runs / "linked").symlink_to(outside)
+    return conversation
+
+
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("read_run", {}),
+        ("step_screenshot", {"step": 1}),
+        ("propose_test", {"name": "it"}),
+    ],
+)
+def test_no_run_id_leads_out_of_runs(
+    with_link: Conversation, tool: str, more: dict[str, object]
+) -> None:
+    ids = ["", "..", str(with_link.directory / "outside"), "linked", "a/b", "a\0b"]
+    errors = {run_id: with_link.error_of(tool, run_id=run_id, **more) for run_id in ids}
+    problem = "must be the name of a run directory"
+    assert [run_id for run_id in ids if problem not in errors[run_id]] == []
+
+
+def test_unknown_run_is_rejected(conversation: Conversation) -> None:
+    error = conversation.error_of("read_run", run_id="nosuchrun")
+    assert "there is no run directory" in error
 
 
 SUITE = """\

@@ -55,15 +55,18 @@ def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
     assert not (tmp_path / "pid.txt").exists()
 
 
-def test_path_outside_directory_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
-    for path in (
+@pytest.mark.parametrize(
+    "path",
+    [
         "@args.txt",
         "-pevil",
         "--rootdir=/",
         "../test_it.py",
         "/etc/test_it.py::test",
         "a\0b.py",
-    ):
-        with pytest.raises(SettingsError, match="a test path must be in the directory"):
-            Suite(tmp_path, tmp_path / "runs", [path], "", {})
+    ],
+)
+def test_path_outside_directory_is_rejected(tmp_path: Path, path: str) -> None:
+    (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="a test path must be in the directory"):
+        Suite(tmp_path, tmp_path / "runs", [path], "", {})

@@ -297,8 +297,14 @@ def test_every_call_of_tables_is_tested() -> None:
     assert set(DESKTOP) <= named[gemini]
     assert named[anthropic] == set(MEMBERS) - {"zoom", "cursor_position"}
     assert named[openai] == set(ACTIONS)
-    for read, table in ((commands, COMMANDS), (computer_use, COMPUTER_USE)):
-        assert named[read] == {name for name, row in table.rows.items() if not row.ends}
+
+
+@pytest.mark.parametrize(
+    ("read", "table"), [(commands, COMMANDS), (computer_use, COMPUTER_USE)]
+)
+def test_every_row_of_toolset_is_tested(read: Read, table: Any) -> None:
+    tested = {name for by, name, _, _ in MEANINGS if by is read}
+    assert tested == {name for name, row in table.rows.items() if not row.ends}
 
 
 PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
@@ -586,16 +592,18 @@ def test_proposal_keeps_call_as_it_came() -> None:
     )
 
 
-def test_confirmation_of_two_decisions_is_stricter() -> None:
-    for first, second in (("allowed", "block"), ("block", "require_confirmation")):
-        args = {
-            **POINT,
-            "safety_decision": {"decision": first},
-            "safetyDecision": {"decision": second},
-        }
-        assert "blocks=True" in repr(
-            read_proposal(FunctionCall("click", args), SCREEN).confirmation
-        )
+@pytest.mark.parametrize(
+    ("first", "second"), [("allowed", "block"), ("block", "require_confirmation")]
+)
+def test_confirmation_of_two_decisions_is_stricter(first: str, second: str) -> None:
+    args = {
+        **POINT,
+        "safety_decision": {"decision": first},
+        "safetyDecision": {"decision": second},
+    }
+    proposal = read_proposal(FunctionCall("click", args), SCREEN)
+    assert proposal.confirmation is not None
+    assert proposal.confirmation.blocks
 
 
 @pytest.mark.parametrize(
@@ -641,16 +649,20 @@ def test_pointer_moves_with_calls_of_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21]
-)
-def test_computer_call_without_list_does_nothing(actions: Any) -> None:
-    for call, explanation in (
-        ({"actions": actions}, "a list of 1 to 20 actions; nothing was done"),
+    ("call", "explanation"),
+    [
+        *(
+            ({"actions": actions}, "a list of 1 to 20 actions; nothing was done")
+            for actions in ("click", {"type": "click"}, [{"type": "wait"}] * 21)
+        ),
         ({}, "there is no action 'computer'"),
-    ):
-        assert explanation in problem(
-            [each.action for each in read_computer_call(call, HALF)]
-        )
+    ],
+)
+def test_computer_call_without_list_does_nothing(
+    call: dict[str, Any], explanation: str
+) -> None:
+    proposals = read_computer_call(call, HALF)
+    assert explanation in problem([proposal.action for proposal in proposals])
 
 
 def test_safety_checks_become_one_confirmation() -> None:

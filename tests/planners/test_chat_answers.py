@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,15 +30,18 @@ def decide(*script: Any, **settings: Any) -> Decision:
         return conversation.decide()
 
 
-def test_split_thoughts_leaves_them_out() -> None:
-    for text in (
-        "<think>Hm. </think>\n\nI click.",
-        "Hm, hm.</think>I click.",
-        "I click.<think>Was that",
-    ):
-        assert split_reasoning(text)[0] == "I click."
-    assert split_reasoning("a</think>b</think>c")[0] == "c"
-    assert split_reasoning("a < b, and so </thinker>")[0] == "a < b, and so </thinker>"
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>Hm. </think>\n\nI click.", "I click."),
+        ("Hm, hm.</think>I click.", "I click."),
+        ("I click.<think>Was that", "I click."),
+        ("a</think>b</think>c", "c"),
+        ("a < b, and so </thinker>", "a < b, and so </thinker>"),
+    ],
+)
+def test_split_thoughts_leaves_them_out(text: str, answer: str) -> None:
+    assert split_reasoning(text)[0] == answer
 
 
 CODER = "<function=wait>\n<parameter=seconds>\n2\n</parameter>\n</function>"
@@ -206,6 +210,32 @@ def test_arguments_as_servers_send_them() -> None:
     assert [proposal.action for proposal in decide(answer).proposals] == [Wait(2.0)] * 4
 
 
+WAITS = {"seconds": 2}
+
+
+@pytest.mark.parametrize(
+    "answer_of",
+    [
+        pytest.param(lambda name: call(name, **WAITS), id="call"),
+        pytest.param(
+            lambda name: call("batch", actions=[{"command": name, "arguments": WAITS}]),
+            id="batch",
+        ),
+        pytest.param(
+            lambda name: said(
+                f"<tool_call>{json.dumps({'name': name, 'arguments': WAITS})}"
+                "</tool_call>"
+            ),
+            id="text",
+        ),
+        pytest.param(
+            lambda name: said(
+                f"<|tool_call_begin|>{name.strip()}<|x|>{json.dumps(WAITS)}"
+            ),
+            id="token",
+        ),
+    ],
+)
 @pytest.mark.parametrize(
     "name",
     [
@@ -218,35 +248,29 @@ def test_arguments_as_servers_send_them() -> None:
         " wait",
     ],
 )
-def test_decorated_tool_name_is_understood(name: str) -> None:
+def test_decorated_tool_name_is_understood(
+    name: str, answer_of: Callable[[str], Any]
+) -> None:
     """As servers of Kimi K2 and others leave it, in each place where a name stands."""
-    arguments = {"seconds": 2}
-    batch = {"actions": [{"command": name, "arguments": arguments}]}
-    written = json.dumps({"name": name, "arguments": arguments})
-    for answer in (
-        call(name, **arguments),
-        call("batch", **batch),
-        said(f"<tool_call>{written}</tool_call>"),
-        said(f"<|tool_call_begin|>{name.strip()}<|x|>{json.dumps(arguments)}"),
-    ):
-        with chat([answer, call("wait")]) as conversation:
-            assert conversation.actions() == [Wait(2.0)]
-            conversation.act()
-            [assistant] = conversation.server.requests[1].of("assistant")
-        [sent_back] = assistant["tool_calls"]
-        assert sent_back["function"]["name"] in ("wait", "batch")
+    with chat([answer_of(name), call("wait")]) as conversation:
+        assert conversation.actions() == [Wait(2.0)]
+        conversation.act()
+        [assistant] = conversation.server.requests[1].of("assistant")
+    [sent_back] = assistant["tool_calls"]
+    assert sent_back["function"]["name"] in ("wait", "batch")
 
 
-def test_read_arguments_none_or_invalid() -> None:
-    assert [read_arguments(nothing) for nothing in (None, "", " \n", "null")] == [
-        {},
-        {},
-        {},
-        {},
-    ]
-    for wrong in ("5", [1], "[1]", 7, "{", '{"a": Infinity}', '{"a": "\\ud83d"}'):
-        with pytest.raises(NotJson):
-            read_arguments(wrong)
+@pytest.mark.parametrize("nothing", [None, "", " \n", "null"])
+def test_read_arguments_none_is_empty(nothing: str | None) -> None:
+    assert read_arguments(nothing) == {}
+
+
+@pytest.mark.parametrize(
+    "wrong", ["5", [1], "[1]", 7, "{", '{"a": Infinity}', '{"a": "\\ud83d"}']
+)
+def test_read_arguments_invalid_raises(wrong: Any) -> None:
+    with pytest.raises(NotJson):
+        read_arguments(wrong)
 
 
 def test_invalid_calls_are_reported_to_model() -> None:

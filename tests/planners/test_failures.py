@@ -292,61 +292,55 @@ def test_exchange_without_tokens_is_uncounted_unless_error(
         assert conversation.exchanges[0].uncounted == uncounted
 
 
-@pytest.mark.parametrize(
-    ("name", "planner", "judge", "variables", "url"),
-    [
-        (
-            "gemini",
-            GeminiComputerUse,
-            GeminiJudge,
-            ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-            "GOOGLE_GEMINI_BASE_URL",
-        ),
-        (
-            "anthropic",
-            AnthropicComputer,
-            AnthropicJudge,
-            ("ANTHROPIC_API_KEY",),
-            "ANTHROPIC_BASE_URL",
-        ),
-        ("openai", OpenAIComputer, OpenAIJudge, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-    ],
-)
-def test_key_and_url_come_from_environment(
-    name: str,
-    planner: Any,
-    judge: Any,
-    variables: tuple[str, ...],
-    url: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for variable in (
-        "GOOGLE_API_KEY",
-        "GEMINI_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-    ):
-        monkeypatch.setenv(variable, "another key")
-    for variable in variables:
+ASKERS = {
+    "gemini": (GeminiComputerUse, GeminiJudge),
+    "anthropic": (AnthropicComputer, AnthropicJudge),
+    "openai": (OpenAIComputer, OpenAIJudge),
+}
+# The variables of a service's key, the preferred first, and of its URL.
+VARIABLES = {
+    "gemini": (["GOOGLE_API_KEY", "GEMINI_API_KEY"], "GOOGLE_GEMINI_BASE_URL"),
+    "anthropic": (["ANTHROPIC_API_KEY"], "ANTHROPIC_BASE_URL"),
+    "openai": (["OPENAI_API_KEY"], "OPENAI_BASE_URL"),
+}
+
+
+@pytest.fixture
+def no_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the keys of all services but the one that the test names."""
+    for keys, _ in VARIABLES.values():
+        for variable in keys:
+            monkeypatch.setenv(variable, "another key")
+    for variable in VARIABLES[name][0]:
         monkeypatch.delenv(variable)
-    for asker in (planner, judge):
-        with pytest.raises(
-            KeyMissing,
-            match=(
-                rf"Set {variables[0]}\. In Python a planner or judge also takes"
-                r" api_key="
-            ),
-        ):
-            asker()
-        with pytest.raises(KeyRejected, match="printable ASCII"):
-            asker(api_key="schlüssel")
+
+
+@pytest.mark.usefixtures("no_key")
+@pytest.mark.parametrize(
+    ("name", "asker"),
+    [(name, asker) for name, askers in ASKERS.items() for asker in askers],
+)
+def test_missing_or_malformed_key_is_named(name: str, asker: Any) -> None:
+    first = VARIABLES[name][0][0]
+    missing = rf"Set {first}\. In Python a planner or judge also takes api_key="
+    with pytest.raises(KeyMissing, match=missing):
+        asker()
+    with pytest.raises(KeyRejected, match="printable ASCII"):
+        asker(api_key="schlüssel")
+
+
+@pytest.mark.usefixtures("no_key")
+@pytest.mark.parametrize("name", ASKERS)
+def test_key_and_url_come_from_environment(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, url = VARIABLES[name]
+    planner, _ = ASKERS[name]
     with PROVIDERS[name].conversation([PROVIDERS[name].click()]) as conversation:
-        monkeypatch.setenv(variables[-1], conversation.server.api_key)
+        monkeypatch.setenv(keys[-1], conversation.server.api_key)
         monkeypatch.setenv(url, f"{conversation.server.url}/")
-        assert (
-            planner().decide(conversation.history.observation(), timeout_s=20.0).kind
-            == "act"
-        )
+        observation = conversation.history.observation()
+        assert planner().decide(observation, timeout_s=20.0).kind == "act"
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -388,15 +382,21 @@ def test_no_frame_of_traceback_holds_key(answer: Reply) -> None:
         pytest.raises(PlannerError) as caught,
     ):
         conversation.decide(timeout_s=0.5)
+    frames = []
     error: BaseException | None = caught.value
     while error is not None:
-        for frame, _ in traceback.walk_tb(error.__traceback__):
-            if (
-                frame.f_code.co_filename != __file__
-                and "players" not in frame.f_code.co_filename
-            ):
-                assert gemini.API_KEY not in repr(frame.f_locals)
+        frames += [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         error = error.__cause__ or error.__context__
+    # Those of the tests have the server, which knows its key.
+    code = {frame: frame.f_code.co_filename for frame in frames}
+    ours = [
+        frame
+        for frame, file in code.items()
+        if file != __file__ and "players" not in file
+    ]
+    assert ours
+    holding = [frame for frame in ours if gemini.API_KEY in repr(frame.f_locals)]
+    assert holding == []
 
 
 def service_at(url: str, key: str = KEY) -> Service:
@@ -682,8 +682,9 @@ def test_is_loopback() -> None:
     ] == near
 
 
-def test_error_through_proxy_names_it(proxy: Callable[[str], None]) -> None:
-    for reply, kind, pattern in (
+@pytest.mark.parametrize(
+    ("reply", "kind", "text"),
+    [
         (
             Reply(b"<html>", 403),
             ModelUnavailable,
@@ -699,23 +700,26 @@ def test_error_through_proxy_names_it(proxy: Callable[[str], None]) -> None:
             QuotaExhausted,
             "the quota is used up: 402: your card was rejected: it is too old",
         ),
-    ):
-        with JsonServer(lambda posted, reply=reply: reply) as server:
-            proxy(server.url.replace("//", "//me:secret@"))
-            failure = failure_of(
-                post_json(
-                    Service("http://model.test/v1", "m"), {}, timeout_s=20.0, read=len
-                )
-            )
-        assert server.requests[0].path == "http://model.test/v1"
-        assert type(failure.error) is kind
-        assert str(failure.error).startswith(pattern)
-        assert str(failure.error).endswith(
-            f"; it was asked through the proxy {server.url[7:]} (of HTTP_PROXY,"
-            " HTTPS_PROXY or ALL_PROXY); to ask model.test directly, add it to"
-            " NO_PROXY"
-        )
-        assert "secret" not in str(failure.error)
+    ],
+    ids=["page", "key", "quota"],
+)
+def test_error_through_proxy_names_it(
+    proxy: Callable[[str], None], reply: Reply, kind: type[PlannerError], text: str
+) -> None:
+    service = Service("http://model.test/v1", "m")
+    with JsonServer(lambda posted: reply) as server:
+        proxy(server.url.replace("//", "//me:secret@"))
+        attempt = post_json(service, {}, timeout_s=20.0, read=len)
+    assert server.requests[0].path == "http://model.test/v1"
+    failure = failure_of(attempt)
+    assert type(failure.error) is kind
+    assert str(failure.error).startswith(text)
+    assert str(failure.error).endswith(
+        f"; it was asked through the proxy {server.url[7:]} (of HTTP_PROXY,"
+        " HTTPS_PROXY or ALL_PROXY); to ask model.test directly, add it to"
+        " NO_PROXY"
+    )
+    assert "secret" not in str(failure.error)
 
 
 def test_decide_https_to_http_port_asks_once() -> None:
@@ -759,13 +763,19 @@ def test_redirect_is_not_followed() -> None:
         assert elsewhere.requests == []
 
 
-def test_large_answer_is_not_read() -> None:
-    bomb = Reply(gzip.compress(bytes(20_000_000)), 429, {"Content-Encoding": "gzip"})
-    for large in (Reply(b" " * 5_000_000), bomb):
-        with JsonServer(lambda posted, large=large: large) as server:
-            attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
-        assert "more than 4 MiB" in str(failure_of(attempt).error)
-        assert server.requests[0].headers["accept-encoding"] == "identity"
+@pytest.mark.parametrize(
+    "large",
+    [
+        Reply(b" " * 5_000_000),
+        Reply(gzip.compress(bytes(20_000_000)), 429, {"Content-Encoding": "gzip"}),
+    ],
+    ids=["long", "compressed"],
+)
+def test_large_answer_is_not_read(large: Reply) -> None:
+    with JsonServer(lambda posted: large) as server:
+        attempt = post_json(service_at(server.url), {}, timeout_s=20.0, read=len)
+    assert "more than 4 MiB" in str(failure_of(attempt).error)
+    assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
 def asked_over_tls(certificate: Certificate) -> tuple[Attempt[Any], list[Posted]]:
@@ -791,24 +801,46 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Autho
     load_certificates.cache_clear()
 
 
-def test_certificate_decides_whether_key_is_sent(
-    authority: Authority, tmp_path: Path
-) -> None:
-    """If not: one clear error, no second attempt, and nothing is sent."""
+def test_key_is_sent_if_certificate_fits(authority: Authority) -> None:
     attempt, [received] = asked_over_tls(authority.certificate("127.0.0.1"))
-    assert (attempt.result, received.headers["authorization"]) == (0, f"Bearer {KEY}")
-    (tmp_path / "other").mkdir()
-    for certificate, pattern in (
-        (authority.certificate("elsewhere.example"), "127.0.0.1"),
-        (authority.certificate("127.0.0.1", days=-1), "expired"),
-        (Authority(tmp_path / "other").certificate("127.0.0.1"), "SSL_CERT_FILE"),
-    ):
-        attempt, none = asked_over_tls(certificate)
-        failure = failure_of(attempt)
-        assert (attempt.uncounted, failure.again, none) == (False, False, [])
-        words = (
-            r"^the certificate of the model's service does not fit:"
-            rf" (?!.*Error\().*{pattern}"
-        )
-        with pytest.raises(ModelUnavailable, match=words):
-            raise failure.error
+    assert attempt.result == 0
+    assert received.headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("make", "pattern"),
+    [
+        pytest.param(
+            lambda authority, _: authority.certificate("elsewhere.example"),
+            "127.0.0.1",
+            id="other host",
+        ),
+        pytest.param(
+            lambda authority, _: authority.certificate("127.0.0.1", days=-1),
+            "expired",
+            id="expired",
+        ),
+        pytest.param(
+            lambda _, directory: Authority(directory).certificate("127.0.0.1"),
+            "SSL_CERT_FILE",
+            id="other authority",
+        ),
+    ],
+)
+def test_nothing_is_sent_unless_certificate_fits(
+    authority: Authority,
+    tmp_path: Path,
+    make: Callable[[Authority, Path], Certificate],
+    pattern: str,
+) -> None:
+    """One clear error, and no second attempt."""
+    other = tmp_path / "other"
+    other.mkdir()
+    attempt, received = asked_over_tls(make(authority, other))
+    failure = failure_of(attempt)
+    assert not attempt.uncounted
+    assert not failure.again
+    assert received == []
+    unfit = "the certificate of the model's service does not fit"
+    with pytest.raises(ModelUnavailable, match=rf"^{unfit}: (?!.*Error\().*{pattern}"):
+        raise failure.error

@@ -176,21 +176,32 @@ def test_chat_answer_cut_off_is_no_verdict() -> None:
         assert asked.bodies[0]["temperature"] == 0.0
 
 
-def test_opinion_in_text_unless_cut_quoted_or_ambiguous() -> None:
-    thought = f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}"
-    with judges(
-        CHAT, said(thought), said(f"I looked at the row. {opinion()}")
-    ) as asked:
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}",
+        f"I looked at the row. {opinion()}",
+    ],
+    ids=["thoughts", "sentence"],
+)
+def test_opinion_is_found_in_text(text: str) -> None:
+    with judges(CHAT, said(text)) as asked:
         assert asked.ask()
-        assert asked.ask()
-    for words in (
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         '{"reason": "cut o',
         f"{opinion()} {opinion(verdict='fails')}",
         f"The screen says {opinion()}, and nothing else.",
         f'{{"reason": "It says {opinion()}", "verdict": "fails"}}',
         opinion(box_2d=[0, 0, float("nan"), 9]),
-    ):
-        assert answer_in(words, Opinion) is None, words
+    ],
+    ids=["cut", "ambiguous", "quoted", "quoted in another", "no number"],
+)
+def test_no_opinion_in_cut_quoted_or_ambiguous_text(text: str) -> None:
+    assert answer_in(text, Opinion) is None
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ functions for the model.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -74,18 +75,19 @@ def decide(planner: Any, history: History = HISTORY) -> Decision:
     return as_planner(planner).decide(history.observation(), timeout_s=1.0)
 
 
-def test_callable_acts_under_its_address() -> None:
-    planners: dict[str, Any] = {
-        "plan": plan,
-        "plan_with": partial(plan_with, Click(1, 2)),
-    }
-    for name, planner in {
-        **planners,
-        "Acting.act": Acting,
-        "Subclass": Subclass,
-    }.items():
-        assert decide(planner).proposals == (Proposal(Click(1, 2)),)
-        assert as_planner(planner).name == f"callable ({__name__}:{name})"
+@pytest.mark.parametrize(
+    ("planner", "name"),
+    [
+        (plan, "plan"),
+        (partial(plan_with, Click(1, 2)), "plan_with"),
+        (Acting, "Acting.act"),
+        (Subclass, "Subclass"),
+    ],
+    ids=["function", "partial", "class", "subclass"],
+)
+def test_callable_acts_under_its_address(planner: Any, name: str) -> None:
+    assert decide(planner).proposals == (Proposal(Click(1, 2)),)
+    assert as_planner(planner).name == f"callable ({__name__}:{name})"
 
 
 @pytest.mark.parametrize(
@@ -152,25 +154,31 @@ ADDRESSES = {
 }
 
 
-def test_planner_is_named_by_module_and_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "their_shop").mkdir()
-    for name, source in (
-        ("__init__", ""),
-        ("plans", PLANS),
-        ("broken", "\n\nraise OSError('no\\nshop')\n"),
-    ):
-        (tmp_path / "their_shop" / f"{name}.py").write_text(source, encoding="utf-8")
+@pytest.fixture
+def their_shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a planner, and with a module that cannot be imported."""
+    package = tmp_path / "their_shop"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "plans.py").write_text(PLANS, encoding="utf-8")
+    (package / "broken.py").write_text("\n\nraise OSError('no\\nshop')\n")
     monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("their_shop")
+def test_planner_is_named_by_module_and_name() -> None:
     planner = named_planner("their_shop.plans:order")
     assert planner.name == "callable (their_shop.plans:order)"
     assert decide(planner).kind == "finished"
-    for address, problem in ADDRESSES.items():
-        with pytest.raises(SettingsError) as raised:
-            named_planner(address)
-        assert problem in str(raised.value)
-        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("their_shop")
+@pytest.mark.parametrize(("address", "problem"), ADDRESSES.items())
+def test_invalid_planner_name_is_rejected(address: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        named_planner(address)
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_helpers_return_actions_and_ends() -> None:
@@ -212,14 +220,19 @@ TURNS: list[ScriptedTurn] = [
 def test_script_is_followed_in_order(script: Any) -> None:
     planner = ScriptedPlanner(script)
     history = History()
-    for proposals in (
-        (Proposal(Click(1, 2)), Proposal(TypeText("alice"))),
-        (Proposal(Click(3, 4), "open the basket"),),
-    ):
-        decision = decide(planner, history)
-        assert decision.proposals == proposals
-        history.perform(decision)
+    first = decide(planner, history)
+    history.perform(first)
+    second = decide(planner, history)
+    history.perform(second)
+    assert first.proposals == (Proposal(Click(1, 2)), Proposal(TypeText("alice")))
+    assert second.proposals == (Proposal(Click(3, 4), "open the basket"),)
     assert decide(planner, history) == GAVE_UP
+
+
+def test_script_at_its_end_finishes() -> None:
+    history = History()
+    history.perform(decide(ScriptedPlanner(TURNS), history))
+    history.perform(decide(ScriptedPlanner(TURNS), history))
     finished = decide(ScriptedPlanner(iter(TURNS[:2])), history)
     assert (finished.kind, finished.text) == ("finished", "the script is at its end")
 
@@ -241,7 +254,7 @@ def reset_shop(
     return f"{name}{apples}{price}{open_now}{tags}{colour}{more}"
 
 
-def test_function_becomes_declaration_under_name_of_its_own() -> None:
+def test_function_becomes_declaration() -> None:
     declaration = declare(reset_shop)
     assert declaration.name == "reset_shop"
     assert declaration.description == "Reset the shop.\n\nTakes a moment."
@@ -258,12 +271,18 @@ def test_function_becomes_declaration_under_name_of_its_own() -> None:
         },
         "required": ["name", "apples"],
     }
-    for functions, taken in (
-        ([reset_shop, reset_shop], []),
-        ([reset_shop], ["reset_shop"]),
-    ):
-        with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
-            declare_all(functions, taken=taken)
+
+
+@pytest.mark.parametrize(
+    ("functions", "taken"),
+    [([reset_shop, reset_shop], []), ([reset_shop], ["reset_shop"])],
+    ids=["twice", "taken"],
+)
+def test_function_with_used_name_is_rejected(
+    functions: list[Callable[..., object]], taken: list[str]
+) -> None:
+    with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
+        declare_all(functions, taken=taken)
 
 
 def without_hint(value):  # type: ignore[no-untyped-def]

@@ -181,39 +181,43 @@ PAYING = {
 }
 
 
+@pytest.mark.parametrize(
+    "ruling",
+    [Ruling("allow", "user", by="user"), Ruling("allow", "payments on staging")],
+    ids=["user", "policy"],
+)
 @pytest.mark.parametrize("name", PAYING)
-def test_service_only_allowed_confirmation_is_acknowledged(name: str) -> None:
-    """The service takes no history in which it is not: so a refused turn is summarised,
-    and the run can continue.
+def test_service_allowed_confirmation_is_acknowledged(
+    name: str, ruling: Ruling
+) -> None:
+    player = PLAYERS[name]
+    paying, marker = PAYING[name]
+    with player.conversation([paying, player.done]) as conversation:
+        proposals = conversation.act(ruling=ruling).proposals
+        assert {
+            proposal.confirmation and proposal.confirmation.explanation
+            for proposal in proposals
+        } == {"This pays."}
+        assert conversation.decide().kind == "finished"
+        request = conversation.server.requests[1]
+    assert marker in str(getattr(request, "body", request))
+
+
+@pytest.mark.parametrize("name", PAYING)
+def test_service_denied_confirmation_is_summarised(name: str) -> None:
+    """The service takes no history in which a confirmation is not acknowledged: so the
+    run can continue.
     """
-    player, (paying, marker) = PLAYERS[name], PAYING[name]
-    for ruling in (
-        Ruling("allow", "user", by="user"),
-        Ruling("allow", "payments on staging"),
-    ):
-        with player.conversation([paying, player.done]) as conversation:
-            proposals = conversation.act(ruling=ruling).proposals
-            assert {
-                each.confirmation and each.confirmation.explanation
-                for each in proposals
-            } == {"This pays."}
-            assert conversation.decide().kind == "finished"
-            assert marker in str(
-                getattr(
-                    conversation.server.requests[1],
-                    "body",
-                    conversation.server.requests[1],
-                )
-            )
+    player = PLAYERS[name]
+    paying, marker = PAYING[name]
+    denied = Ruling("deny", "rule 2", "no payments in tests", ends_run=False)
     with player.conversation([player.click(), paying, player.done]) as conversation:
         conversation.act()
-        conversation.act(
-            ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False)
-        )
+        conversation.act(ruling=denied)
         assert conversation.decide().kind == "finished"
-        last = conversation.server.requests[2]
-        assert says(last, "refused: no payments in tests")
-        assert marker not in str(getattr(last, "body", last))
+        request = conversation.server.requests[2]
+    assert says(request, "refused: no payments in tests")
+    assert marker not in str(getattr(request, "body", request))
 
 
 def test_service_model_gives_up_with_reason(player: Player) -> None:

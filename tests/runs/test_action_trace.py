@@ -211,34 +211,40 @@ def written(directory: Path, name: str = "execution.json") -> list[dict[str, Any
 
 def test_partial_trace_is_whole_at_every_step(tmp_path: Path) -> None:
     log = ExecutionLog(tmp_path)
-    failed = finished(
-        3, InvalidAction("fly", "there is no tool 'fly'"), "there is no tool"
-    )
-    for number, event in enumerate(
-        (STARTED, finished(1), finished(2, KeyCombo(("ctrl", "s"))))
+    counts = []
+    for event in (STARTED, finished(1), finished(2, KeyCombo(("ctrl", "s")))):
+        log.observe(event)
+        counts.append(len(written(tmp_path, "partial_execution.json")))
+    assert counts == [0, 1, 2]
+
+
+def test_trace_of_finished_run_has_all_steps(tmp_path: Path) -> None:
+    log = ExecutionLog(tmp_path)
+    fly = InvalidAction("fly", "there is no tool 'fly'")
+    for event in (
+        STARTED,
+        finished(1),
+        finished(2, KeyCombo(("ctrl", "s"))),
+        finished(3, fly, "there is no tool"),
+        TurnDecided(2, Decision("finished", params={"order": 7}), 0.1),
+        RunEnded(Outcome.DONE, "ordered"),
     ):
         log.observe(event)
-        assert len(written(tmp_path, "partial_execution.json")) == number
-    done = TurnDecided(2, Decision("finished", params={"order": 7}), 0.1)
-    for event in (failed, done, RunEnded(Outcome.DONE, "ordered")):
-        log.observe(event)
+
     assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
-    click, keys, failed_, finish_ = written(tmp_path)
-    assert failed_["error"] == "there is no tool"
     assert len(read_execution(tmp_path).steps) == 2
-    fields = {
+    click, keys, failed, finish = written(tmp_path)
+    assert click == {
+        **clicked(at(1, 2)),
         "number": 1,
         "name": "left_click",
         "intent": "open it",
         "screenshot": f"screens/{SCREEN.digest}.png",
     }
-    assert click == {**clicked(at(1, 2)), **fields}
     assert (keys["action"], keys["params"]) == ("press_keys", {"keys": ["ctrl", "s"]})
-    assert (finish_["action"], finish_["params"], finish_["message"]) == (
-        "finish",
-        {"params": {"order": 7}},
-        "ordered",
-    )
+    assert failed["error"] == "there is no tool"
+    assert (finish["action"], finish["message"]) == ("finish", "ordered")
+    assert finish["params"] == {"params": {"order": 7}}
 
 
 def test_trace_of_broken_run_continues(tmp_path: Path) -> None:
@@ -326,44 +332,51 @@ def test_crash_leaves_traceback_without_secrets(tmp_path: Path) -> None:
     assert written(directory, "partial_execution.json") == []
 
 
+RISKY = {"confirmation": vars(Confirmation("this buys apples"))}
+PRESSED = "press 100 120 left"
+
+
+@pytest.mark.parametrize(
+    ("records", "code", "happened", "message"),
+    [
+        (
+            [CLICK, record("type_text", text="<secret:PIN>")],
+            0,
+            [PRESSED, "text q", "text z"],
+            "performed 2 actions",
+        ),
+        (
+            [CLICK, clicked(at(5000, 120)) | {"number": 4}, CLICK],
+            3,
+            [PRESSED],
+            "step 4 failed: the point (5000, 120) must be on",
+        ),
+        ([CLICK | {"name": "paste"}], 5, [], "no paste"),
+        ([CLICK | RISKY], 5, [], "this buys apples"),
+    ],
+    ids=["secret", "error", "denied", "risky"],
+)
 def test_reenact_types_secret_obeys_policy_stops_at_error(
     tmp_path: Path,
     pad: QtDesktop,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    records: list[dict[str, Any]],
+    code: int,
+    happened: list[str],
+    message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PIN", "qz")
     (tmp_path / "policy.toml").write_text(
         '[[rule]]\nname = "no paste"\ndecision = "deny"\naction = "paste"\n'
     )
-    off_screen = clicked(at(5000, 120)) | {"number": 4}
-    risky = vars(Confirmation("this buys apples"))
-    pressed = "press 100 120 left"
-    for records, expected, message in (
-        (
-            [CLICK, record("type_text", text="<secret:PIN>")],
-            (0, [pressed, "text q", "text z"]),
-            "performed 2 actions",
-        ),
-        (
-            [CLICK, off_screen, CLICK],
-            (3, [pressed]),
-            "step 4 failed: the point (5000, 120) must be on",
-        ),
-        ([CLICK | {"name": "paste"}], (5, []), "no paste"),
-        ([CLICK | {"confirmation": risky}], (5, []), "this buys apples"),
-    ):
-        options = "--vnc", pad.server, "--policy", "policy.toml", "--secret", "PIN"
-        pad.write_file("events.txt", "")
-        code = main(["reenact", str(trace_of(tmp_path, *records)), *options])
-        output, errors = capsys.readouterr()
-        happened = [
-            line
-            for line in pad.read_file("events.txt").splitlines()
-            if not line.startswith("release")
-        ]
-        assert ((code, happened), message in output) == (expected, True), (
-            output + errors
-        )
-        assert "qz" not in output
+    options = ["--vnc", pad.server, "--policy", "policy.toml", "--secret", "PIN"]
+    pad.write_file("events.txt", "")
+
+    assert main(["reenact", str(trace_of(tmp_path, *records)), *options]) == code
+    output = capsys.readouterr().out
+    assert message in output
+    assert "qz" not in output
+    events = pad.read_file("events.txt").splitlines()
+    assert [line for line in events if not line.startswith("release")] == happened

@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -249,22 +251,26 @@ def test_torn_last_line_is_skipped_then_removed(
     ]
 
 
-def test_unknown_fields_are_ignored_newer_version_is_refused(
-    directory: RunDirectory,
-) -> None:
+def test_unknown_fields_are_ignored(directory: RunDirectory) -> None:
     file = written(directory, STARTED, finished(1, 1)) / "trace.jsonl"
     lines = lines_of(directory.path)
     lines[2]["step"]["mood"] = "good"
     lines.insert(2, {"kind": "weather", "sky": "blue"})
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert read_trace(directory.path).steps == (finished(1, 1).step,)
-    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
-    for read in (read_trace, RunDirectory.open):
-        with pytest.raises(
-            RunDirectoryError,
-            match=r"newer pytest-vnc-use: its version is 2, this one reads up to 1",
-        ):
-            read(directory.path)
+
+
+@pytest.mark.parametrize("read", [read_trace, RunDirectory.open])
+def test_newer_version_is_refused(
+    directory: RunDirectory, read: Callable[[Path], object]
+) -> None:
+    file = written(directory, STARTED, finished(1, 1)) / "trace.jsonl"
+    file.write_text(file.read_text().replace('"version":1', '"version":2'))
+    with pytest.raises(
+        RunDirectoryError,
+        match=r"newer pytest-vnc-use: its version is 2, this one reads up to 1",
+    ):
+        read(directory.path)
 
 
 @pytest.mark.parametrize(
@@ -288,17 +294,23 @@ def test_damaged_directory_is_error(
         read_trace(directory.path)
 
 
-def test_run_ids_sort_by_time_and_are_names() -> None:
+def test_run_ids_sort_by_time() -> None:
     ids = [new_run_id() for _ in range(200)]
     assert len(set(ids)) == 200
-    assert [run_id[:19] for run_id in ids] == sorted(run_id[:19] for run_id in ids)
+    times = [run_id[:19] for run_id in ids]
+    assert times == sorted(times)
+
+
+def test_run_id_names_directory() -> None:
     assert path_of(Path("runs"), "my run") == Path("runs", "my run")
-    for wrong in ("", "..", "../x", "/etc", "a\\b", "C:x", "a\nb"):
-        with pytest.raises(
-            RunDirectoryError,
-            match="a run id must be the name of a directory in 'runs'",
-        ):
-            path_of(Path("runs"), wrong)
+
+
+@pytest.mark.parametrize("run_id", ["", "..", "../x", "/etc", "a\\b", "C:x", "a\nb"])
+def test_run_id_no_name_is_rejected(run_id: str) -> None:
+    with pytest.raises(
+        RunDirectoryError, match="a run id must be the name of a directory in 'runs'"
+    ):
+        path_of(Path("runs"), run_id)
 
 
 def test_screen_is_stored_once_checked_and_dropped(directory: RunDirectory) -> None:
@@ -321,14 +333,19 @@ def test_screen_is_stored_once_checked_and_dropped(directory: RunDirectory) -> N
     assert names_in(directory.path) == ["trace.jsonl"]
 
 
-def test_directory_that_cannot_be_written_is_error(directory: RunDirectory) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda directory: directory.append(STARTED), id="event"),
+        pytest.param(lambda directory: directory.store(Frame(SCREEN, PNG)), id="frame"),
+    ],
+)
+def test_directory_that_cannot_be_written_is_error(
+    directory: RunDirectory, write: Callable[[RunDirectory], object]
+) -> None:
     shutil.rmtree(directory.path)
-    for write in (
-        partial(directory.append, STARTED),
-        partial(directory.store, Frame(SCREEN, PNG)),
-    ):
-        with pytest.raises(RunDirectoryError, match=r"cannot write (?!.*\.tmp)"):
-            write()
+    with pytest.raises(RunDirectoryError, match=r"cannot write (?!.*\.tmp)"):
+        write(directory)
 
 
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
@@ -400,7 +417,7 @@ def test_oldest_passing_runs_are_removed_first(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["kept", "photos"]
 
 
-def test_result_is_read_as_written_or_raises(tmp_path: Path) -> None:
+def test_result_is_read_as_written(tmp_path: Path) -> None:
     ended = FinishedTest(
         "test_ä",
         "failed",
@@ -410,14 +427,18 @@ def test_result_is_read_as_written_or_raises(tmp_path: Path) -> None:
         dollars=0.25,
     )
     write_finished_test(tmp_path, ended)
-    assert read_finished_test(tmp_path) == FinishedTest(
-        **{**vars(ended), "failure": "<b>?"}
-    )
-    assert read_finished_test(tmp_path / "nothing") is None
-    for content in ("", '{"format": "other", "version": 1}'):
-        (tmp_path / "result.json").write_text(content)
-        with pytest.raises(RunDirectoryError, match=r"result\.json"):
-            read_finished_test(tmp_path)
+    assert read_finished_test(tmp_path) == replace(ended, failure="<b>?")
+
+
+def test_missing_result_is_none(tmp_path: Path) -> None:
+    assert read_finished_test(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}'])
+def test_invalid_result_is_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(RunDirectoryError, match=r"result\.json"):
+        read_finished_test(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -104,25 +105,26 @@ def test_text_names_step_activity_seconds_cents(
     assert text_after(*events) == f"test_basket: step {text}"
 
 
-def test_text_stays_on_line_and_hides_secrets() -> None:
+@pytest.mark.parametrize("columns", [20, 33, 60, 200])
+def test_text_stays_on_line(columns: int) -> None:
     nasty = Proposal(Click(1, 2), "\x1b[2J\x1b]0;title\x07\r\n\u202e" + "篮子" * 99)
-    for columns in (20, 33, 60, 200):
-        line = text_after(STARTED, StepStarted(1, 1, nasty, RULING), columns=columns)
-        assert columns_of(line) <= columns
-        assert line.isprintable()
-    hide = Redactor({"PASSWORD": "hunter2hunter2"}).hide_pieces
-    for intent in (
+    line = text_after(STARTED, StepStarted(1, 1, nasty, RULING), columns=columns)
+    assert columns_of(line) <= columns
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
         "type hunter2hunter2",
         "type hunter2\x1b[1mhunter2 hunter2\nhunter2",
         "x" * 38 + "hunter2hunter2",
-    ):
-        line = text_after(
-            STARTED,
-            StepStarted(1, 1, Proposal(Click(1, 2), intent), RULING),
-            columns=80,
-            hide=hide,
-        )
-        assert "hunter2" not in line
+    ],
+)
+def test_text_hides_secrets(intent: str) -> None:
+    step = StepStarted(1, 1, Proposal(Click(1, 2), intent), RULING)
+    hide = Redactor({"PASSWORD": "hunter2hunter2"}).hide_pieces
+    assert "hunter2" not in text_after(STARTED, step, columns=80, hide=hide)
 
 
 def shows(terminal: Terminal, *rows: str) -> bool:
@@ -134,37 +136,66 @@ def shows(terminal: Terminal, *rows: str) -> bool:
     )
 
 
-def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
+@pytest.mark.parametrize(
+    ("before", "shown", "erased", "text"),
+    [
+        ([], STARTED, RunEnded(Outcome.DONE, ""), "waits for gemini (m)"),
+        (
+            [STARTED, RunEnded(Outcome.DONE, "")],
+            ModelRequest("judge", "m", 1, 1, 1),
+            answered(0.0),
+            "asks the judge",
+        ),
+    ],
+    ids=["run", "judge"],
+)
+def test_line_drawn_below_output_and_erased(
+    terminal: Terminal,
+    before: list[RunEvent],
+    shown: RunEvent,
+    erased: RunEvent,
+    text: str,
+) -> None:
     os.write(terminal.slave, b"test_a.py ..")
-    line = LiveLine(terminal.slave, "", str)
-    judge = ModelRequest("judge", "m", 1, 1, 1)
-    for shown, erased, text in (
-        (STARTED, RunEnded(Outcome.DONE, ""), "waits for gemini (m)"),
-        (judge, answered(0.0), "asks the judge"),
-    ):
+    with closing(LiveLine(terminal.slave, "", str)) as line:
+        for event in before:
+            line.observe(event)
         line.observe(shown)
         assert shows(terminal, "test_a.py ..", f"step 0 of 40: {text} (0 s)")
         assert terminal.cursor == (0, 12)
         line.observe(erased)
         assert shows(terminal, "test_a.py ..")
-    os.write(terminal.slave, b".")
-    assert shows(terminal, "test_a.py ...")
-    line.close()
+        os.write(terminal.slave, b".")
+        assert shows(terminal, "test_a.py ...")
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_shown"),
+    [
+        ({}, True),
+        ({"CI": "false"}, True),
+        ({"CI": "woodpecker"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
 def test_can_show_only_interactive_terminal(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    is_shown: bool,
 ) -> None:
-    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
-    assert can_show(terminal.slave)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert can_show(terminal.slave) is is_shown
+
+
+def test_can_show_not_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     read, write = os.pipe()
-    assert not can_show(write)
+    is_shown = can_show(write)
     os.close(read)
     os.close(write)
-    monkeypatch.setenv("CI", "false")
-    assert can_show(terminal.slave)
-    for name, value in ("CI", "woodpecker"), ("TERM", "dumb"):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, value)
-            assert not can_show(terminal.slave)
+    assert not is_shown

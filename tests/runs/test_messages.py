@@ -116,42 +116,46 @@ def test_what_connection_sent_without_byte_of_secret(
     }
 
 
+def sign_in(settings: Settings, pin: str) -> Path:
+    """Type a PIN in a task, press F5, and return the run directory."""
+    turns = iter([[TypeText("<secret:PIN>"), Click(20, 30), TypeText(pin)], finish()])
+    with VncUseAgent(
+        settings=settings, planner=lambda _: next(turns), secrets={"PIN": pin}
+    ) as agent:
+        agent.run("Sign in")
+        agent.key("f5")
+    return agent.runs[0]
+
+
 @pytest.mark.slow
 @pytest.mark.desktop
+@pytest.mark.parametrize("is_kept", [False, True])
 def test_agents_run_keeps_messages_if_asked_to(
-    tigervnc: VncServer, tmp_path: Path
+    tigervnc: VncServer, tmp_path: Path, is_kept: bool
 ) -> None:
-    pin = secrets.token_hex(8)
-    runs = tmp_path / "runs"
+    settings = Settings(
+        server=tigervnc.address, runs_dir=str(tmp_path), rfb_log=is_kept
+    )
     with xterm(tigervnc, "cat >/dev/null"):
-        for is_kept in (False, True):
-            plan = iter(
-                [[TypeText("<secret:PIN>"), Click(20, 30), TypeText(pin)], finish()]
-            )
-            settings = Settings(
-                server=tigervnc.address, runs_dir=str(runs), rfb_log=is_kept
-            )
-            with VncUseAgent(
-                settings=settings,
-                planner=lambda _: next(plan),  # noqa: B023
-                secrets={"PIN": pin},
-            ) as agent:
-                agent.run("Sign in")
-                agent.key("f5")
-            assert (agent.runs[0] / FILE).exists() == is_kept
-    directory = agent.runs[0]
-    texts = [line["text"] for line in kept(directory) if line["kind"] == "text"]
+        directory = sign_in(settings, secrets.token_hex(8))
+    assert (directory / FILE).exists() is is_kept
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+def test_messages_of_run_hold_no_secret(tigervnc: VncServer, tmp_path: Path) -> None:
+    pin = secrets.token_hex(8)
+    settings = Settings(server=tigervnc.address, runs_dir=str(tmp_path), rfb_log=True)
+    with xterm(tigervnc, "cat >/dev/null"):
+        directory = sign_in(settings, pin)
+
+    lines = kept(directory)
+    texts = [line["text"] for line in lines if line["kind"] == "text"]
     # with covers, the last character of a secret is typed on its own
     assert texts == ["<secret:PIN>"] * 4
-    assert {line["key"] for line in kept(directory) if line["kind"] == "key"} == {"f5"}
-    assert not [
-        file
-        for file in directory.rglob("*")
-        if file.is_file() and pin.encode() in file.read_bytes()
-    ]
-    page = (
-        write_report([directory], directory.parent).parent
-        / directory.name
-        / "index.html"
-    )
+    assert {line["key"] for line in lines if line["kind"] == "key"} == {"f5"}
+    files = [file for file in directory.rglob("*") if file.is_file()]
+    assert [file for file in files if pin.encode() in file.read_bytes()] == []
+    index = write_report([directory], directory.parent)
+    page = index.parent / directory.name / "index.html"
     assert f'<a href="{FILE}">messages to the server</a>' in page.read_text()
