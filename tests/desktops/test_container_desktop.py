@@ -132,20 +132,21 @@ BAD: list[tuple[dict[str, Any], type[VncUseError], str]] = [
 
 @pytest.mark.slow
 @pytest.mark.container
+@pytest.mark.parametrize(
+    ("options", "error", "message"), BAD, ids=[message for *_, message in BAD]
+)
 def test_bad_input_is_named_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    error: type[VncUseError],
+    message: str,
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for options, kind, message in BAD:
-        given = {
-            "image": desktop_image(),
-            "engine": ENGINE,
-            "connect": connect,
-            **options,
-        }
-        with pytest.raises(kind, match=message):
-            ContainerDesktop(**given)
-        assert list(tmp_path.iterdir()) == [], options
+    valid = {"image": desktop_image(), "engine": ENGINE, "connect": connect}
+    with pytest.raises(error, match=message):
+        ContainerDesktop(**(valid | options))
+    assert list(tmp_path.iterdir()) == []
     assert processes_naming(tmp_path) == {}
     # others may start and stop theirs
     assert str(tmp_path) not in engine("ps", "--all", "--format", "{{.Labels}}")

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -122,46 +122,56 @@ def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:
             os.kill(child, signal.SIGKILL)
 
 
+@pytest.mark.parametrize(
+    ("server", "other"),
+    [
+        ("localhost:1", "127.0.0.1::5901"),
+        ("localhost:1", ":1"),
+        ("localhost:1", "vnc://localhost:5901"),
+        pytest.param("localhost:1", f"{socket.gethostname()}:1", id="host name"),
+        ("ws://testbox:6080/a", "WS://TestBox:6080/a"),
+    ],
+)
 def test_address_is_one_desktop_in_all_its_forms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, other: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # no form depends on the directory
-    here = (
-        "127.0.0.1::5901",
-        ":1",
-        "vnc://localhost:5901",
-        f"{socket.gethostname()}:1",
-    )
-    for server, other in (
-        *(("localhost:1", form) for form in here),
-        ("ws://testbox:6080/a", "WS://TestBox:6080/a"),
-    ):
-        held = lease([server], "one", timeout_s=0, directory=tmp_path)
-        with pytest.raises(DesktopRefused, match="by one"):
-            lease([other], "two", timeout_s=0, directory=tmp_path)
-        held.release()
+    held = lease([server], "one", timeout_s=0, directory=tmp_path)
+    with pytest.raises(DesktopRefused, match="by one"):
+        lease([other], "two", timeout_s=0, directory=tmp_path)
+    held.release()
 
 
-def test_lock_directory_none_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_directory_is_of_user_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "no/such/name")
-    assert lock_directory() == Path(
-        tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}"
-    )
-    (file := tmp_path / "file").touch()
-    (link := tmp_path / "link").symlink_to(tmp_path)
-    others = Path("/")
-    if os.getuid() == 0:
-        (others := tmp_path / "others").mkdir()
-        os.chown(others, 54321, -1)
-    for path in (file, link, others):
-        with pytest.raises(
-            DesktopError,
-            match=rf"'{path}' is not a directory owned by the current user. Remove",
-        ):
-            lease(["host::1"], "me", timeout_s=30, directory=path)
-        assert not list(path.glob("*.lock"))
+    name = f"pytest-vnc-use-{os.getuid()}"
+    assert lock_directory() == Path(tempfile.gettempdir(), name)
+
+
+@pytest.fixture(params=["file", "link", "of another user"])
+def no_lock_directory(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """What is no directory of this user."""
+    path = tmp_path / "locks"
+    if request.param == "file":
+        path.touch()
+    elif request.param == "link":
+        path.symlink_to(tmp_path)
+    elif os.getuid() == 0:
+        path.mkdir()
+        os.chown(path, 54321, -1)
+    else:
+        return Path("/")
+    return path
+
+
+def test_lock_directory_none_is_rejected(no_lock_directory: Path) -> None:
+    path = no_lock_directory
+    with pytest.raises(
+        DesktopError,
+        match=rf"'{path}' is not a directory owned by the current user. Remove",
+    ):
+        lease(["host::1"], "me", timeout_s=30, directory=path)
+    assert not list(path.glob("*.lock"))
 
 
 def test_free_server_is_leased_until_release_or_stop(tmp_path: Path) -> None:
@@ -243,65 +253,81 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     )
 
 
-def test_files_are_written_read_and_listed(files: Files) -> None:
+FILE_NAMES = ["list.txt", "a directory/deep/it's.csv", "-n", "a/../b.txt"]
+
+
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_file_is_read_as_written(files: Files, name: str) -> None:
+    text = "Äpfel;2\nno end of line \0 $HOME"
+    files.write(name, text)
+    assert files.read(name) == text
+
+
+def test_missing_file_lists_files(files: Files) -> None:
     with pytest.raises(
         FileNotFoundError, match=r"no file 'orders.csv'; it has no files"
     ):
         files.read("orders.csv")
-    text = "Äpfel;2\nno end of line \0 $HOME"
-    for name in ("list.txt", "a directory/deep/it's.csv", "-n", "a/../b.txt"):
-        files.write(name, text)
-        assert files.read(name) == text
+    for name in FILE_NAMES:
+        files.write(name, "text")
     with pytest.raises(
         FileNotFoundError,
         match=r"it has '-n', \"a directory/deep/it's.csv\", 'b.txt', 'list.txt'$",
     ):
         files.read("orders.csv")
-    for name in ("/etc/hostname", "a/../../secret"):
-        for use in (files.read, lambda name: files.write(name, "text")):
-            with pytest.raises(
-                DesktopError,
-                match=f"must lie in the program's working directory, got '{name}'",
-            ):
-                use(name)
 
 
-def test_file_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["/etc/hostname", "a/../../secret"])
+def test_file_out_of_directory_is_rejected(files: Files, name: str) -> None:
+    problem = f"must lie in the program's working directory, got '{name}'"
+    with pytest.raises(DesktopError, match=problem):
+        files.read(name)
+    with pytest.raises(DesktopError, match=problem):
+        files.write(name, "text")
+
+
+@pytest.fixture
+def no_texts(files: Files, tmp_path: Path) -> Files:
+    """A directory with what is no text file."""
     (tmp_path / "directory").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "image.png").write_bytes(b"\x89PNG\xff")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").touch()
     os.truncate(tmp_path / "large", 70 << 20)
-    for name in ("directory", "loop", "pipe", "image.png", "large"):
-        with pytest.raises(FileUnreadable, match=rf"cannot read '{name}' "):
-            files.read(name)
+    return files
+
+
+@pytest.mark.parametrize("name", ["directory", "loop", "pipe", "image.png", "large"])
+def test_file_no_text_is_rejected(no_texts: Files, name: str) -> None:
+    with pytest.raises(FileUnreadable, match=rf"cannot read '{name}' "):
+        no_texts.read(name)
+
+
+def test_file_too_large_names_limit(no_texts: Files) -> None:
     with pytest.raises(
         FileUnreadable,
         match=r"at most 67108864 bytes, it has 73400320; look at it there",
     ):
-        files.read("large")
+        no_texts.read("large")
+
+
+def test_file_that_is_pipe_is_not_written(no_texts: Files) -> None:
     with pytest.raises(DesktopError, match="cannot write 'pipe' "):
-        files.write("pipe", "text")
+        no_texts.write("pipe", "text")
 
 
-def test_link_out_of_directory_is_rejected(tmp_path: Path) -> None:
+# The program made the links.
+@pytest.mark.parametrize("name", ["link/secret.txt", "orders.csv"])
+def test_link_out_of_directory_is_rejected(tmp_path: Path, name: str) -> None:
     files = WorkingDirectory(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path.parent)
     (tmp_path / "orders.csv").symlink_to("/etc/hostname")
-    for name in ("link/secret.txt", "orders.csv"):  # the program made the link
-        with pytest.raises(
-            FileUnreadable,
-            match=f"cannot read '{name}' .*: a link leads out of that directory, to '/",
-        ):
-            files.read(name)
-        with pytest.raises(
-            DesktopError,
-            match=(
-                f"cannot write '{name}' .*: a link leads out of that directory, to '/"
-            ),
-        ):
-            files.write(name, "overwritten")
+    problem = "a link leads out of that directory, to '/"
+    with pytest.raises(FileUnreadable, match=f"cannot read '{name}' .*: {problem}"):
+        files.read(name)
+    with pytest.raises(DesktopError, match=f"cannot write '{name}' .*: {problem}"):
+        files.write(name, "overwritten")
 
 
 def sleeping(duration: str) -> list[str]:
@@ -317,21 +343,32 @@ def sleeping(duration: str) -> list[str]:
     return ids
 
 
-def test_command_arrives_word_by_word_and_answers(reach: RemoteExec) -> None:
+def test_command_arrives_word_by_word(reach: RemoteExec) -> None:
     words = ["two words", "", "it's", '"$HOME"', "*", "a\nb", "-n", "Äpfel"]
-    assert reach.run(["printf", "[%s]", *words], 30).stdout == "".join(
-        f"[{word}]" for word in words
-    )
-    for script, answer in (
+    printed = reach.run(["printf", "[%s]", *words], 30).stdout
+    assert printed == "".join(f"[{word}]" for word in words)
+
+
+@pytest.mark.parametrize(
+    ("script", "answer"),
+    [
         ("echo here; echo no >&2; exit 7", (7, "here\n", "no\n")),
         ("exit 127", (127, "", "")),  # its own, not that of a missing command
         ("sh -c 'kill -SEGV $$' 2>/dev/null; exit $?", (-11, "", "")),
-    ):
-        ran = reach.run(["sh", "-c", script], 30)
-        assert (ran.exit_code, ran.stdout, ran.stderr) == answer
+    ],
+)
+def test_command_answers(
+    reach: RemoteExec, script: str, answer: tuple[int, str, str]
+) -> None:
+    ran = reach.run(["sh", "-c", script], 30)
+    assert (ran.exit_code, ran.stdout, ran.stderr) == answer
+
+
+def test_missing_command_is_named(reach: RemoteExec) -> None:
     with pytest.raises(DesktopError, match="cannot start 'no-such-command'"):
         reach.run(["no-such-command"], 30)
-    assert (reach.has("no-such-command"), reach.has("sh")) == (False, True)
+    assert not reach.has("no-such-command")
+    assert reach.has("sh")
 
 
 def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
@@ -370,18 +407,22 @@ NOWHERE = [
 ]
 
 
-def test_command_that_leads_nowhere_is_named() -> None:
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda reach: reach.run(["true"], 30), id="run"),
+        pytest.param(lambda reach: reach.read("a"), id="read"),
+        pytest.param(lambda reach: reach.has("sh"), id="has"),
+        pytest.param(RemoteExec.end, id="end"),
+    ],
+)
+@pytest.mark.parametrize(("command", "message"), NOWHERE)
+def test_command_that_leads_nowhere_is_named(
+    command: list[str], message: str, use: Callable[[RemoteExec], object]
+) -> None:
     require("ssh")
-    for command, message in NOWHERE:
-        reach = RemoteExec(command)
-        for use in (
-            lambda: reach.run(["true"], 30),  # noqa: B023
-            lambda: reach.read("a"),  # noqa: B023
-            lambda: reach.has("sh"),  # noqa: B023
-            reach.end,
-        ):
-            with pytest.raises(DesktopError, match=message):
-                use()
+    with pytest.raises(DesktopError, match=message):
+        use(RemoteExec(command))
 
 
 def test_refused_ssh_asks_for_no_password(ssh: str, tmp_path: Path) -> None:
@@ -395,10 +436,12 @@ def test_refused_ssh_asks_for_no_password(ssh: str, tmp_path: Path) -> None:
         stranger.run(["true"], 30)
 
 
-LINES: list[tuple[str, str, tuple[str, ...] | str]] = [
+LINES = [
     ("ssh -p 2222 {host}", "lab-7:1", ("ssh", "-p", "2222", "lab-7")),
     ("reach {host} {port}", "[::1]::5901", ("reach", "::1", "5901")),
     ("docker exec -i 'my desk'", "/run/vnc", ("docker", "exec", "-i", "my desk")),
+]
+INVALID_LINES = [
     (
         "ssh {host}",
         "/run/vnc",
@@ -412,10 +455,14 @@ LINES: list[tuple[str, str, tuple[str, ...] | str]] = [
 ]
 
 
-def test_command_line_gets_host_and_port() -> None:
-    for line, server, expected in LINES:
-        if isinstance(expected, tuple):
-            assert remote_exec_of(line, server).command == expected
-        else:
-            with pytest.raises(SettingsError, match=expected):
-                remote_exec_of(line, server)
+@pytest.mark.parametrize(("line", "server", "command"), LINES)
+def test_command_line_gets_host_and_port(
+    line: str, server: str, command: tuple[str, ...]
+) -> None:
+    assert remote_exec_of(line, server).command == command
+
+
+@pytest.mark.parametrize(("line", "server", "problem"), INVALID_LINES)
+def test_invalid_command_line_is_rejected(line: str, server: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        remote_exec_of(line, server)

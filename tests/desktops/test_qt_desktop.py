@@ -48,20 +48,21 @@ def test_desktops_started_together_have_separate_size_and_port(
     program = Path(qt_program[1])
     monkeypatch.chdir(program.parent.parent)
     argv = [qt_program[0], f"{program.parent.name}/{program.name}", "one", "two words"]
+    environment = {"FRUIT": "plum"}
+
+    def start_with(size: tuple[int, int]) -> QtDesktop:
+        return start(QtDesktop, argv, size=size, environment=environment)
+
     sizes = [(800, 600), (1440, 900)]
     with ThreadPoolExecutor() as pool:
-        desktops = list(
-            pool.map(
-                lambda size: start(
-                    QtDesktop, argv, size=size, environment={"FRUIT": "plum"}
-                ),
-                sizes,
-            )
-        )
+        desktops = list(pool.map(start_with, sizes))
     assert [screen_size(desktop.server) for desktop in desktops] == sizes
-    for desktop in desktops:
-        wait_for(lambda: "ready" in desktop.logs()["program"], "the program")  # noqa: B023  # waited for at once
-        assert desktop.read_file("seen.txt") == "plum one two words"
+    wait_for(
+        lambda: all("ready" in desktop.logs()["program"] for desktop in desktops),
+        "the programs",
+    )
+    seen = [desktop.read_file("seen.txt") for desktop in desktops]
+    assert seen == ["plum one two words"] * 2
 
 
 def test_program_that_never_serves_is_refused_in_time(

@@ -73,12 +73,14 @@ def test_first_screen_has_no_pointer(start: Callable[..., XvncDesktop]) -> None:
         assert controller.screenshot_png() == first
 
 
-def test_program_and_clients_meet_own_desktop(
+def test_program_meets_own_desktop(
     start: Callable[..., XvncDesktop], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in (
         "DBUS_SESSION_BUS_ADDRESS",
-        *(f"XDG_{each}_HOME" for each in ("CONFIG", "DATA", "STATE")),
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_STATE_HOME",
     ):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("WAYLAND_DISPLAY", "of-the-user")
@@ -87,25 +89,26 @@ def test_program_and_clients_meet_own_desktop(
         ["sh", "-c", "echo $DBUS_SESSION_BUS_ADDRESS$WAYLAND_DISPLAY$FRUIT $DISPLAY"]
     ).stdout
     assert values == f"plum {desktop.display}\n"
-    for name in (
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_STATE_HOME",
-        "XDG_RUNTIME_DIR",
-    ):
-        assert (
-            desktop.run(["sh", "-c", f"ls -A ${name} && stat -c %a ${name}"]).stdout
-            == "700\n"
-        )
+
+    directories = "XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR".split()
+    listed = {
+        name: desktop.run(["sh", "-c", f"ls -A ${name} && stat -c %a ${name}"]).stdout
+        for name in directories
+    }
+    assert listed == dict.fromkeys(directories, "700\n")
     assert not any(tmp_path.iterdir())
-    for password in ("wrong", None):
-        with pytest.raises(AuthenticationFailed):
-            connect(desktop.server, password)
+
+
+def test_clients_need_password_or_key(start: Callable[..., XvncDesktop]) -> None:
+    desktop = start(XvncDesktop)
+    with pytest.raises(AuthenticationFailed):
+        connect(desktop.server, "wrong")
+    with pytest.raises(AuthenticationFailed):
+        connect(desktop.server, None)
     connect(desktop.server, desktop.password).close()
-    assert desktop.run(["xwininfo", "-root"]).exit_code == 0
-    assert (
-        desktop.run(["env", "XAUTHORITY=/dev/null", "xwininfo", "-root"]).exit_code != 0
-    )
+    ask = ["xwininfo", "-root"]
+    assert desktop.run(ask).exit_code == 0
+    assert desktop.run(["env", "XAUTHORITY=/dev/null", *ask]).exit_code != 0
 
 
 BAD: list[tuple[list[str], dict[str, Any], type[VncUseError], str]] = [
@@ -125,14 +128,23 @@ BAD: list[tuple[list[str], dict[str, Any], type[VncUseError], str]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "error", "message"),
+    BAD,
+    ids=["program", "time", "size"],
+)
 def test_bad_input_is_named_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    options: dict[str, Any],
+    error: type[VncUseError],
+    message: str,
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for command, options, error, message in BAD:
-        with pytest.raises(error, match=message):
-            XvncDesktop(command, **options)
-        assert list(tmp_path.iterdir()) == []
+    with pytest.raises(error, match=message):
+        XvncDesktop(command, **options)
+    assert list(tmp_path.iterdir()) == []
     assert processes_naming(tmp_path) == {}
 
 
@@ -154,42 +166,45 @@ def test_machine_that_cannot_start_it_is_named(
         XvncDesktop()
 
 
-def test_desktops_started_together_share_and_leave_nothing(
+# It replaces its environment by one of its own.
+OWN_ENVIRONMENT = (
+    "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat"
+)
+
+
+def test_desktops_started_together_share_nothing(
     start: Callable[..., XvncDesktop],
 ) -> None:
-    # an environment of its own
-    own = "exec env -i DISPLAY=$DISPLAY XAUTHORITY=$XAUTHORITY /usr/bin/xterm -e cat"
     with ThreadPoolExecutor() as pool:
-        desktops = list(
-            pool.map(lambda _: start(XvncDesktop, ["sh", "-c", own]), range(3))
-        )
+        desktops = [
+            *pool.map(lambda _: start(XvncDesktop, ["sh", "-c", "exec xterm"]), "12")
+        ]
+    first, second = desktops
+    assert first.display != second.display
+    assert first.server != second.server
+    assert first.password != second.password
+    first.stop()
+    connect(second.server, second.password).close()
+
+
+@pytest.mark.parametrize("killed", ["", "Xtigervnc", "vnc-supervisor"])
+def test_stopped_desktop_leaves_nothing(
+    start: Callable[..., XvncDesktop], killed: str
+) -> None:
+    desktop = start(XvncDesktop, ["sh", "-c", OWN_ENVIRONMENT])
     SupervisedSession().stop()  # a next start leaves living desktops alone
-    assert (
-        len(
-            {
-                (desktop.display, desktop.server, desktop.password)
-                for desktop in desktops
-            }
-        )
-        == 3
+    connect(desktop.server, desktop.password).close()
+    display = OneFile(Path(f"/tmp/.X11-unix/X{desktop.display[1:]}"))
+    pids = processes_naming(directory_of(desktop))
+    assert display.exists()
+    if killed:
+        (pid,) = (pid for pid, name in pids.items() if name == killed)
+        os.kill(pid, signal.SIGKILL)
+    desktop.stop()
+    desktop.stop()
+    wait_for(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids),
+        "the end of all processes",
     )
-    for desktop, killed in zip(
-        desktops, ("", "Xtigervnc", "vnc-supervisor"), strict=True
-    ):
-        connect(desktop.server, desktop.password).close()
-        display = OneFile(Path(f"/tmp/.X11-unix/X{desktop.display[1:]}"))
-        pids = processes_naming(directory_of(desktop))
-        assert display.exists()
-        if killed:
-            os.kill(
-                next(pid for pid, name in pids.items() if name == killed),
-                signal.SIGKILL,
-            )
-        desktop.stop()
-        desktop.stop()
-        wait_for(
-            lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids),  # noqa: B023
-            "the end of all processes",
-        )
-        assert not display.exists()
-        assert not directory_of(desktop).exists()
+    assert not display.exists()
+    assert not directory_of(desktop).exists()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -27,8 +28,10 @@ BASE = "docker.io/library/debian:bookworm-slim"
 NOT_IN_SLIM = ("man", "locale", "info", "doc")
 """What Debian leaves out of its image too, of /usr/share."""
 _BUILD_S = 900
-_LOCK = FileLock(Path(tempfile.gettempdir(), "vnc-use-test-image.lock"))
-"""Made when the tests are collected: some of them change the temporary directory."""
+_LOCK = FileLock(Path(tempfile.gettempdir(), f"vnc-use-test-image-{os.getuid()}.lock"))
+"""Of this user, as images are. Made when the tests are collected: some of them change
+the temporary directory.
+"""
 
 
 def started_container(*command: str, **options: Any) -> ContainerDesktop:

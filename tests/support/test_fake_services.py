@@ -5,6 +5,7 @@ taken, and malformed it is not.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -62,8 +63,26 @@ part of the refusal.
 """
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_fake_service_malformed_request_is_refused(name: str) -> None:
+def changed(body: object, path: str, value: object) -> bytes:
+    """Return a request's body with another value at a path, or without it."""
+    *steps, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    part: Any = body
+    for step in steps:
+        part = part[step]
+    if value is DROP:
+        del part[last]
+    else:
+        part[last] = value
+    return json.dumps(body).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "message"),
+    [(name, *case) for name, cases in MALFORMED.items() for case in cases],
+)
+def test_fake_service_malformed_request_is_refused(
+    name: str, path: str, value: object, message: str
+) -> None:
     player = PLAYERS[name]
     with player.replying([FIRST_REPLY[name], player.done]) as (server, planner):
         conversation = Conversation(server, planner)
@@ -72,20 +91,8 @@ def test_fake_service_malformed_request_is_refused(name: str) -> None:
         assert server.refusals == []
         sent = server.posted[-1]
         said = [*server.said]
-        for path, value, message in MALFORMED[name]:
-            place = body = sent.body
-            *steps, last = (
-                int(step) if step.isdigit() else step for step in path.split(".")
-            )
-            for step in steps:
-                place = place[step]
-            if value is DROP:
-                del place[last]
-            else:
-                place[last] = value
-            reply = server.reply_to(
-                Posted(sent.path, sent.headers, json.dumps(body).encode())
-            )
-            assert reply.status == 400, path
-            assert message in str(reply.body), path
-            assert server.said == said, path
+        malformed = changed(sent.body, path, value)
+        reply = server.reply_to(Posted(sent.path, sent.headers, malformed))
+        assert reply.status == 400
+        assert message in str(reply.body)
+        assert server.said == said
