@@ -16,10 +16,14 @@ import subprocess
 import sys
 from typing import Any
 
-ACCESSIBLE, COMPONENT = "org.a11y.atspi.Accessible", "org.a11y.atspi.Component"
+ACCESSIBLE = "org.a11y.atspi.Accessible"
+COMPONENT = "org.a11y.atspi.Component"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 ROOT = ("org.a11y.atspi.Registry", "/org/a11y/atspi/accessible/root")
-ACTIVE, FOCUSABLE, FOCUSED, SHOWING = 1 << 1, 1 << 11, 1 << 12, 1 << 25
+ACTIVE = 1 << 1
+FOCUSABLE = 1 << 11
+FOCUSED = 1 << 12
+SHOWING = 1 << 25
 LABELLED_BY = 2
 ON_SCREEN = 0
 WINDOWS = frozenset(
@@ -82,7 +86,8 @@ class Bus:
     """
 
     def __init__(self, gio: Any, glib: Any) -> None:
-        self._gio, self._glib = gio, glib
+        self._gio = gio
+        self._glib = glib
         flags = gio.DBusConnectionFlags
         kind = flags.AUTHENTICATION_CLIENT | flags.MESSAGE_BUS_CONNECTION
         self._connection = gio.DBusConnection.new_for_address_sync(
@@ -98,10 +103,8 @@ class Bus:
         *arguments: object,
     ) -> Any:
         """Return the first value of a method's result."""
-        values, no_flags = (
-            self._glib.Variant(signature, arguments),
-            self._gio.DBusCallFlags.NONE,
-        )
+        values = self._glib.Variant(signature, arguments)
+        no_flags = self._gio.DBusCallFlags.NONE
         return self._connection.call_sync(
             *node, interface, method, values, None, no_flags, CALL_MS, None
         ).unpack()[0]
@@ -236,7 +239,8 @@ def main() -> None:
         from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         sys.exit("the system's Python has no GLib (apt-get install python3-gi)")
-    bus, arguments = Bus(Gio, GLib), sys.argv[1:]
+    bus = Bus(Gio, GLib)
+    arguments = sys.argv[1:]
     if not arguments:
         nodes: list[dict[str, object] | None] = [*bus.all()]
     elif arguments == ["focus"]:

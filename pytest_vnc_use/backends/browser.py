@@ -411,7 +411,8 @@ def browser_functions(
         browser shows.
         """
         now = browser()
-        url, title = cut(now.url, MAX_NAME), cut(now.title, MAX_NAME)
+        url = cut(now.url, MAX_NAME)
+        title = cut(now.title, MAX_NAME)
         return f"url: {url}\ntitle: {title}\n{now.text()}"
 
     def look() -> tuple[list[Element], Size]:

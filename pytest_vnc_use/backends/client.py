@@ -159,17 +159,16 @@ class DesktopFactory(RFBFactory):
     ) -> None:
         super().__init__(password, shared=True)
         self.protocol = DesktopProtocol
-        self.framebuffer, self.server, self.wire, self.encoding = (
-            framebuffer,
-            server,
-            wire,
-            encoding,
-        )
-        self.outgoing, self.facts = outgoing or Outgoing(), facts or ServerFacts()
-        self.host, self.port = "", 0
-        """The name that the certificate must have, and the port that is dialled; 0 for
-        a unix socket.
-        """
+        self.framebuffer = framebuffer
+        self.server = server
+        self.wire = wire
+        self.encoding = encoding
+        self.outgoing = outgoing or Outgoing()
+        self.facts = facts or ServerFacts()
+        self.host = ""
+        """The name that the certificate must have."""
+        self.port = 0
+        """The port of the server; 0 for a unix socket."""
         self.websocket = ""
         """`ws` or `wss` for a connection through a WebSocket."""
         self.peers: tuple[str, str] | None = None
@@ -280,14 +279,10 @@ class DesktopProtocol(SecuredClient):
         read is kept. Its depth does not count: Qt's server announces 32.
         """
         # vncdotool's method does nothing
-        facts, server_format = self.factory.facts, self.pixel_format
-        facts.name, facts.size = (
-            bytes(self.name).decode("utf-8", "replace"),
-            (
-                self.width,
-                self.height,
-            ),
-        )
+        facts = self.factory.facts
+        server_format = self.pixel_format
+        facts.name = bytes(self.name).decode("utf-8", "replace")
+        facts.size = (self.width, self.height)
         if is_named_by_x11vnc(facts.name) and self.height >= _CACHE_RATIO * self.width:
             self._reject(
                 f"shows a screen of {self.width}x{self.height}: below the desktop is the"
@@ -405,7 +400,8 @@ class DesktopProtocol(SecuredClient):
                 f"the screen must have 1 to {_MAX_SCREEN_PIXELS} pixels in all, got"
                 f" {width} x {height}"
             )
-        self.width, self.height = width, height
+        self.width = width
+        self.height = height
         self.factory.framebuffer.resize(width, height)
 
     def updateCursor(

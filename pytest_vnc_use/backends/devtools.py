@@ -58,7 +58,8 @@ class DevTools:
         try:
             url = urlsplit(address if "://" in address else f"http://{address}")
             if url.scheme in ("http", "ws") and url.hostname and url.port:
-                self._host, self._port = url.hostname, url.port
+                self._host = url.hostname
+                self._port = url.port
                 return
         except ValueError as exc:
             problem = exc

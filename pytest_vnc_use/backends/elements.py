@@ -50,11 +50,13 @@ class Node(BaseModel):
     def element(self) -> Element:
         """Return the node as an element."""
         left, top, width, height = self.box
-        role, name = cut(self.role, MAX_READ), cut(self.name, MAX_READ)
+        role = cut(self.role, MAX_READ)
+        name = cut(self.name, MAX_READ)
         return Element(role, name, Region(left, top, left + width, top + height))
 
 
-_NODES, _NODES_OR_NONE = TypeAdapter(list[Node]), TypeAdapter(list[Union[Node, None]])
+_NODES = TypeAdapter(list[Node])
+_NODES_OR_NONE = TypeAdapter(list[Union[Node, None]])
 Nodes = TypeVar("Nodes")
 
 
@@ -151,7 +153,8 @@ def elements_function(
         ]
         lines = []
         for number, element in enumerate(elements[:MAX_ELEMENTS], start=1):
-            box, name = element.box, cut(element.name, MAX_NAME)
+            box = element.box
+            name = cut(element.name, MAX_NAME)
             pairs = element.centre, (box.left, box.top), (box.right, box.bottom)
             x, y, *corners = (
                 int(value * unit)
@@ -303,7 +306,9 @@ def elements_of(page: Page) -> list[Element]:
     They are in the order of the accessibility tree. Text of several lines has the box
     of its first line.
     """
-    window, nodes, parents = window_of(page), list[JsonObject](), dict[int, int]()
+    window = window_of(page)
+    nodes = list[JsonObject]()
+    parents = dict[int, int]()
     frames = [page.call("Page.getFrameTree")["frameTree"]]
     while frames:
         frame = frames.pop()
@@ -395,7 +400,8 @@ def acted_on_page(page: Page, action: Action) -> Elements:
 
 
 def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
-    left, top = (x - window.left) / window.ratio, (y - window.top) / window.ratio
+    left = (x - window.left) / window.ratio
+    top = (y - window.top) / window.ratio
     if not (0 <= left < window.view[0] and 0 <= top < window.view[1]):
         return None
     point = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
@@ -474,7 +480,8 @@ def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     That is a field or control among the node and its ancestors, else the node, its
     text, or the nearest ancestor with a name.
     """
-    by_id, chain = {node["nodeId"]: node for node in nodes}, list[JsonObject]()
+    by_id = {node["nodeId"]: node for node in nodes}
+    chain = list[JsonObject]()
     node = nodes[0] if nodes else None
     while node is not None:  # the first node and its ancestors
         chain += [node] if not node["ignored"] else []
@@ -505,7 +512,8 @@ def _element(
     quads = answers[0]["quads"] if answers[0] else []
     rectangle = window.visible(quads[0]) if quads else None
     box = window.on_screen(rectangle) if rectangle else fallback
-    role, name = _value(node, "role"), _value(node, "name")
+    role = _value(node, "role")
+    name = _value(node, "name")
     if _has(node, "editable"):
         role = "textbox" if role in _NAMELESS_ROLES else role
         name = "" if name == _value(node, "value") else name

@@ -81,9 +81,11 @@ letter changes more, as the caret moves with it.
 """
 _PASTED_LATE = SettleRules(first_change_s=10.0, stable_s=0.1, limit_s=11.0)
 """The same where not even a caret blinks, so that no field may have the focus."""
-SELECT_ALL, ENTER = Chord((CONTROL, ord("a"))), Chord((RETURN,))
-PASTE_ANYWHERE, PASTE = Chord((SHIFT, INSERT)), Chord((CONTROL, ord("v")))
-"""Terminals paste by shift+insert only, and so do most programs."""
+SELECT_ALL = Chord((CONTROL, ord("a")))
+ENTER = Chord((RETURN,))
+PASTE_ANYWHERE = Chord((SHIFT, INSERT))
+"""The keys that paste in terminals too, and in most programs."""
+PASTE = Chord((CONTROL, ord("v")))
 ADDRESS_BAR = "ctrl+l"
 _CLICKS_PER_PAGE = 5
 _ARROWS_PER_CLICK = 3
@@ -235,7 +237,8 @@ class Pointer:
         self.pause(DRAG_MOVE_S)
 
     def _send(self, wheel_bit: int = 0) -> None:
-        (x, y), mask = self.at, self.pressed | wheel_bit
+        x, y = self.at
+        mask = self.pressed | wheel_bit
         protocol = self._connection.protocol
         buttons = [name for bit, name in enumerate(_BUTTON_NAMES) if mask >> bit & 1]
         self._connection.outgoing.note("pointer", x=x, y=y, buttons=buttons)
@@ -249,12 +252,11 @@ def scroll_chords(direction: Direction, clicks: int) -> list[Chord]:
     arrows.
     """
     if direction in ("up", "down"):
-        key, times = (
-            PAGE_UP if direction == "up" else PAGE_DOWN,
-            math.ceil(clicks / _CLICKS_PER_PAGE),
-        )
+        key = PAGE_UP if direction == "up" else PAGE_DOWN
+        times = math.ceil(clicks / _CLICKS_PER_PAGE)
     else:
-        key, times = LEFT if direction == "left" else RIGHT, clicks * _ARROWS_PER_CLICK
+        key = LEFT if direction == "left" else RIGHT
+        times = clicks * _ARROWS_PER_CLICK
     return [Chord((key,))] * times
 
 
@@ -406,12 +408,11 @@ def scroll_of(
     Raises ActionError.
     """
     if not isinstance(x, int):  # as in scroll("down", magnitude=800)
-        direction, pixels = x or direction, magnitude if y is None else y
-        x, y, magnitude = (
-            size[0] // 2,
-            size[1] // 2,
-            _DEFAULT_SCROLL_PX if pixels is None else pixels,
-        )
+        direction = x or direction
+        pixels = magnitude if y is None else y
+        x = size[0] // 2
+        y = size[1] // 2
+        magnitude = _DEFAULT_SCROLL_PX if pixels is None else pixels
     if direction not in _WHEEL or y is None:
         raise ActionError(
             "the direction of a scroll must be up, down, left or right, got"

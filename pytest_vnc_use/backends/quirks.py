@@ -92,7 +92,8 @@ US_KEYBOARD: Mapping[int, int] = {
 """The scan code of each keysym; a shifted character has the code of its key."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-\xff]")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_BEYOND_LATIN = re.compile(r"[^\x00-\xff]")
 _HALF = re.compile(r"[\ud800-\udfff]")
 TypableText = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
 """The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the

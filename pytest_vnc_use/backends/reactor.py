@@ -121,7 +121,8 @@ class Pulse:
             return
         now_s = clock.monotonic()
         self.round_trip_s = now_s - self._asked_s
-        self.answered_s, self._asked_s = self._asked_s, None
+        self.answered_s = self._asked_s
+        self._asked_s = None
         if self.answered_s < self._due_s:
             self._beat()
         elif now_s < self._until_s:

@@ -71,7 +71,9 @@ class RfbConnection:
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within
         `timeout_s`.
         """
-        self._path, self._host, self._port = "", "", 0
+        self._path = ""
+        self._host = ""
+        self._port = 0
         self._start_websocket: Callable[[DesktopFactory, float], Any] | None = None
         scheme = server.partition("://")[0].lower() if "://" in server else ""
         if wire.requires_tls or scheme == "wss":
@@ -81,13 +83,12 @@ class RfbConnection:
             from pytest_vnc_use.backends import websocket
 
             url = websocket.parse_url(server, wire)
-            self._host, self._port, self._start_websocket = (
-                url.host,
-                url.port,
-                partial(websocket.start, url),
-            )
+            self._host = url.host
+            self._port = url.port
+            self._start_websocket = partial(websocket.start, url)
         elif endpoint := host_and_port(server):
-            self._host, self._port = endpoint[0] or "127.0.0.1", endpoint[1]
+            self._host = endpoint[0] or "127.0.0.1"
+            self._port = endpoint[1]
         elif os.path.exists(server):  # noqa: PTH110  # Path.exists raises for a directory that may not be looked into
             self._path = server
         else:
@@ -98,7 +99,8 @@ class RfbConnection:
         self.server = without_query(server)
         self.outgoing = Outgoing(tap)
         self.facts = facts or ServerFacts()
-        self._password, self._new_factory = password, new_factory
+        self._password = password
+        self._new_factory = new_factory
         self._encoding: EncodingChoice = encoding or ("raw" if self._path else "tight")
         self._sent_s = math.inf
         """The time when an action was last sent; infinity once `answers` has asked for
@@ -124,7 +126,8 @@ class RfbConnection:
             outgoing=self.outgoing,
             facts=self.facts,
         )
-        timeout_s, started_s = deadline.remaining_s, clock.monotonic()
+        timeout_s = deadline.remaining_s
+        started_s = clock.monotonic()
         reactor.callFromThread(self._dial, timeout_s)
         try:
             if not self.framebuffer.wait_complete(timeout_s):
@@ -297,7 +300,8 @@ class RfbConnection:
 
     def _dial(self, timeout_s: float) -> None:
         factory = self._factory
-        factory.host, factory.port = self._host, self._port
+        factory.host = self._host
+        factory.port = self._port
 
         def connect() -> Any:
             if self._start_websocket:

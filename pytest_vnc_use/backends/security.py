@@ -100,13 +100,17 @@ class TlsLayer:
     """
 
     def __init__(self, protocol: Any, host: str, wire: Wire) -> None:
-        self._protocol, self._below, self._wire = protocol, protocol.transport, wire
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._protocol = protocol
+        self._below = protocol.transport
+        self._wire = wire
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
         self._tls = context_of(wire).wrap_bio(
             self._incoming, self._outgoing, server_hostname=host
         )
         self._is_open = False
-        protocol.transport, self._below.protocol = self, self
+        protocol.transport = self
+        self._below.protocol = self
         self._advance()
 
     def __getattr__(self, name: str) -> Any:
@@ -157,7 +161,9 @@ class TlsLayer:
 _OLDEST_VERSION = b"RFB 003.003\n"
 _REPEATER = b"RFB 000.000\n"
 _MAX_REASON = 300
-_NONE, _VNC_AUTH, _VENCRYPT = 1, 2, 19
+_NONE = 1
+_VNC_AUTH = 2
+_VENCRYPT = 19
 _NAMES = {
     1: "None", 2: "VncAuth", 5: "RA2", 6: "RA2ne", 16: "Tight", 17: "Ultra", 18: "TLS", 19: "VeNCrypt", 20: "SASL",
     30: "Apple", 113: "MSLogonII", 129: "RA2_256", 130: "RA2ne_256",
@@ -166,7 +172,9 @@ _NAMES = {
 }  # fmt: skip
 """Security types and VeNCrypt's sub-types, as servers' options spell them."""
 _WITHOUT_CERTIFICATE = frozenset({257, 258, 259})
-_X509_NONE, _X509_VNC, _X509_PLAIN = 260, 261, 262
+_X509_NONE = 260
+_X509_VNC = 261
+_X509_PLAIN = 262
 
 
 @dataclass
@@ -258,10 +266,8 @@ class SecuredClient(RFBClient):
         order: Sequence[int] = (
             (_NONE, _VNC_AUTH) if self.factory.password is None else (_VNC_AUTH, _NONE)
         )
-        has_tls, can_start_tls = (
-            self.factory.websocket == "wss",
-            not self.factory.websocket and wire.tls != "off",
-        )
+        has_tls = self.factory.websocket == "wss"
+        can_start_tls = not self.factory.websocket and wire.tls != "off"
         if wire.requires_tls and not has_tls:
             order = (_VENCRYPT,)
         elif can_start_tls:
@@ -317,7 +323,8 @@ class SecuredClient(RFBClient):
         """
         offered = struct.unpack(f"!{len(block) // 4}I", block)
         self.factory.facts.subtypes = tuple(map(_name, offered))
-        wire, has_password = self.factory.wire, self.factory.password is not None
+        wire = self.factory.wire
+        has_password = self.factory.password is not None
         order = (
             (_X509_PLAIN, _X509_VNC, _X509_NONE)
             if wire.user
@@ -477,7 +484,8 @@ def is_local_connection(protocol: SecuredClient) -> bool:
         address = protocol.transport.getPeer()
         if isinstance(address, UNIXAddress):
             return True
-        peer, local = address.host, protocol.transport.getHost().host
+        peer = address.host
+        local = protocol.transport.getHost().host
     return ipaddress.ip_address(peer.partition("%")[0]).is_loopback or peer == local
 
 

@@ -165,9 +165,13 @@ class VNCController:
         browser: Callable[..., Browser] | None = None,
     ) -> None:
         """Take the arguments of `connect` in this module."""
-        self._rules, self._show_pointer = settle_rules, show_pointer
-        self._scroll_by, self._type_by, self._encoding = scroll_by, type_by, encoding
-        self._watch, self._browser = watch, browser
+        self._rules = settle_rules
+        self._show_pointer = show_pointer
+        self._scroll_by = scroll_by
+        self._type_by = type_by
+        self._encoding = encoding
+        self._watch = watch
+        self._browser = browser
         self._unanswered: list[float] = []
         """The times when visible actions started; a change of the screen answers those
         before it.
@@ -228,10 +232,8 @@ class VNCController:
         self._screen = connection.framebuffer
         self._pointer = Pointer(connection)
         self._keyboard = Keyboard(connection, self._quirks)
-        self._has_wheel, self._clicked = (
-            self._scroll_by == "wheel" and self._quirks.wheel,
-            False,
-        )
+        self._has_wheel = self._scroll_by == "wheel" and self._quirks.wheel
+        self._clicked = False
         self._screen.mark_connected()
         self._last_size = self.size
         return self
@@ -328,7 +330,8 @@ class VNCController:
         """Raise ScreenBlank or ScreenFrozen, unless the program under test has
         ended.
         """
-        screen, server = self._screen, self._connection.server
+        screen = self._screen
+        server = self._connection.server
         if (
             watch.blank_s is not None
             and not self._is_emptied
@@ -689,7 +692,8 @@ class VNCController:
                 raise
             self._reconnect(self._watch, lost)
             if self._unconfirmed_action:
-                action, self._unconfirmed_action = self._unconfirmed_action, ""
+                action = self._unconfirmed_action
+                self._unconfirmed_action = ""
                 raise ActionInterrupted(
                     "the connection was lost before the desktop had answered a"
                     f" {action}. The watchdog reconnected, but it is unknown whether"
@@ -708,7 +712,9 @@ class VNCController:
             ) from lost
         self._reconnected = True
         is_holding = bool(self._keyboard.held or self._pointer.pressed)
-        name, size, before = self.name, self._last_size, self.last_frame()
+        name = self.name
+        size = self._last_size
+        before = self.last_frame()
         deadline = Deadline(watch.reconnect_s)
         connection: RfbConnection | None = None
         while not connection:
@@ -729,7 +735,8 @@ class VNCController:
             self.attach(connection)
             changed = "the run had closed the desktop" if self._closed.is_set() else ""
             if (self.name, self.size) != (name, size):
-                (now_w, now_h), (width, height) = self.size, size
+                now_w, now_h = self.size
+                width, height = size
                 changed = (
                     f"it is another desktop: {self.name!r}, {now_w}x{now_h}; it was"
                     f" {name!r}, {width}x{height}"

@@ -45,7 +45,8 @@ from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.settings.variables import use_named_env_file
 from pytest_vnc_use.triage import MAX_ERROR, sanitize
 
-USAGE, CLOSED_PIPE = 2, 141
+USAGE = 2
+CLOSED_PIPE = 141
 _COMMANDS: dict[str, tuple[str, ...]] = {
     "run": ("run", "approve", "deny", "resume", "reenact"),
     "record": ("record",),

@@ -80,7 +80,8 @@ ABOUT_DOCTOR = {
     "planner": "Planner to check: gemini; a missing key is then a failure",
     "model": "Model to look for",
 }
-FAILED, CTRL_C = 1, 130
+FAILED = 1
+CTRL_C = 130
 
 
 def add(commands: Commands) -> None:
@@ -105,7 +106,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
     values = option_values(arguments, [DOCTOR_OPTIONS])
     values["planner"] = values["planner"] or (values["model"] and "gemini")
     failed = []
-    ini, directory = IniFile.find(Path.cwd()), Path.cwd()
+    ini = IniFile.find(Path.cwd())
+    directory = Path.cwd()
     if not os.environ.get(VARIABLE):  # else that file has been read
         use_env_file(ini.options.get("vnc_env_file"), directory)
     of_project = {
@@ -340,7 +342,8 @@ def _external_desktop(
     from pytest_vnc_use.backends.security import ServerFacts  # brings twisted
     from pytest_vnc_use.backends.vnc import connect
 
-    facts, deadline = ServerFacts(), Deadline(LIMIT_S)
+    facts = ServerFacts()
+    deadline = Deadline(LIMIT_S)
     password = credentials.desktop_password(settings)
     try:
         wire = leasing.wire_of(settings)

@@ -148,7 +148,8 @@ class IniFile:
             re.MULTILINE,
         )
         if header:
-            head, tail = text[: header.end()], text[header.end() :]
+            head = text[: header.end()]
+            tail = text[header.end() :]
             return f"{head}{'' if head.endswith(chr(10)) else end}{added}{tail}"
         gap = "" if not text else end if text.endswith("\n") else 2 * end
         return f"{text}{gap}[{self.table}]{end}{added}"

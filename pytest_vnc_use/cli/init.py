@@ -69,11 +69,14 @@ Which program do you test?
 TASK = "What does the test do? One sentence, such as: Type Hello into the document\n"
 POLICY = "vnc-policy.toml"
 WORKFLOW = "desktop-tests"
-FAILED, CTRL_C = 1, 130
-COLLECTS_S, STARTS_S, ASKS_S = 120.0, 20.0, 10.0
-"""Time limits: for pytest to collect the test, for the program to show a window, for
-git and dpkg to answer.
-"""
+FAILED = 1
+CTRL_C = 130
+COLLECTS_S = 120.0
+"""The time that pytest may take to collect the test."""
+STARTS_S = 20.0
+"""The time that the program may take to show a window."""
+ASKS_S = 10.0
+"""The time that git and dpkg may take to answer."""
 
 T = TypeVar("T")
 Kind = Literal["xvnc", "qt", "container", "address", "page"]
@@ -220,10 +223,8 @@ def _init(arguments: argparse.Namespace) -> int:
     try:
         target, task = _answers(arguments, directory)
         project = Project(directory, target, task)
-        files, settings = (
-            project.plan(ci=arguments.ci, policy=arguments.policy),
-            project.settings(),
-        )
+        files = project.plan(ci=arguments.ci, policy=arguments.policy)
+        settings = project.settings()
         for name, text in files.items():
             if text is not None:
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
@@ -265,7 +266,8 @@ def _answers(arguments: argparse.Namespace, directory: Path) -> tuple[Target, st
     """Return the program and the task; ask for a missing one at a terminal. Raises
     SettingsError.
     """
-    program, task = arguments.program, arguments.task
+    program = arguments.program
+    task = arguments.task
     if (program is None or task is None) and not has_user(sys.stdin):
         missing = " and ".join(
             name
@@ -327,7 +329,8 @@ def read_target(program: str, where: str, directory: Path) -> Target:
     """Read PROGRAM; `where` is the desktop if it was named, else empty. Raises
     SettingsError if it is unclear.
     """
-    program, where = program.strip(), where.strip()
+    program = program.strip()
+    where = where.strip()
     if not program or not program.isprintable() or not where.isprintable():
         raise SettingsError(
             "PROGRAM must be one line of printable characters, got"
@@ -341,7 +344,9 @@ def read_target(program: str, where: str, directory: Path) -> Target:
     if not where and _is_server(program):
         return Target("address", program)
     if not where and (unclear := _UNCLEAR.match(program)):
-        host, port, path = unclear["host"], unclear["port"], unclear["path"] or ""
+        host = unclear["host"]
+        port = unclear["port"]
+        path = unclear["path"] or ""
         raise SettingsError(
             f"PROGRAM must be a URL, http://{host}:{port}{path}, or a VNC server's"
             f" address, {host}::{port}, got {program!r}"
@@ -356,12 +361,11 @@ def read_target(program: str, where: str, directory: Path) -> Target:
 def _page(url: str, where: str) -> Target:
     try:
         parts = urlsplit(url)
-        has_location, has_user = (
-            bool(parts.hostname or (parts.scheme == "file" and parts.path)),
-            "@" in parts.netloc,
-        )
+        has_location = bool(parts.hostname or (parts.scheme == "file" and parts.path))
+        has_user = "@" in parts.netloc
     except ValueError:  # such as a bracket that is not closed
-        has_location, has_user = False, False
+        has_location = False
+        has_user = False
     if has_user:
         raise SettingsError(
             "a URL must not contain a user name or a password, because project files"
@@ -455,7 +459,9 @@ class Project:
     """
 
     def __init__(self, directory: Path, target: Target, task: str) -> None:
-        self._directory, self._target, self._task = directory, target, task
+        self._directory = directory
+        self._target = target
+        self._task = task
         self._ini = IniFile.find(directory)
         self._tests = self._tests_dir()
         self.test = self._test_path()
@@ -656,7 +662,8 @@ class Project:
     def _workflow(self) -> str:
         from jinja2 import Environment, StrictUndefined
 
-        target, subdirectory = self._target, self._subdirectory()
+        target = self._target
+        subdirectory = self._subdirectory()
         environment = Environment(
             block_start_string="<%",
             block_end_string="%>",
@@ -737,7 +744,8 @@ class Project:
         """Yield what a user must know of this program, this desktop, and files that are
         kept.
         """
-        target, ini = self._target, self._ini
+        target = self._target
+        ini = self._ini
         if self._starts_other:
             yield (
                 f"{ini.name} keeps vnc_app = {ini.options['vnc_app']!r}; {self.test}"
@@ -815,7 +823,8 @@ class Project:
         """Check that the desktop which the project has set already can show the
         program.
         """
-        kept, target = settings.server, self._target
+        kept = settings.server
+        target = self._target
         if kept == "qt" and target.kind != "qt":
             text = (
                 f"shows Qt programs only; set vnc_server = {target.server}, or pass"

@@ -333,7 +333,8 @@ class Tools:
         claims judged.
         """
         reporter = StepReporter(ctx)
-        settings, secrets = self._settings, self._secrets
+        settings = self._settings
+        secrets = self._secrets
         asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
         # the client can show forms
         ask = asks is not None and (asks.form is not None or asks.url is None)
@@ -392,7 +393,8 @@ class Tools:
         """
         with _errors_on_one_line(self._redactor.hide):
             trace = self._trace(run_id)
-            chosen, directory = _step(trace, step), RunDirectory(trace.path)
+            chosen = _step(trace, step)
+            directory = RunDirectory(trace.path)
             if when == "after":
                 return Image(data=directory.load_png(chosen.frame_after), format="png")
             marked = mark_action(

@@ -57,12 +57,11 @@ def add_options(
     """Add options that give settings. `--vnc` is required if the command needs a server
     and no variable names one.
     """
-    default, needs_server = (
-        Settings(),
-        needs_server and not environment_layer()[0]["server"],
-    )
+    default = Settings()
+    needs_server = needs_server and not environment_layer()[0]["server"]
     for option, field in options.items():
-        metadata, value = FIELDS[field].metadata, getattr(default, field)
+        metadata = FIELDS[field].metadata
+        value = getattr(default, field)
         text = about.get(field, metadata["help"])
         text += (
             f" (default: {f'{value:g}' if isinstance(value, float) else value})"

@@ -73,7 +73,9 @@ EXIT_CODES = """\
 exit code: 0 if a test was written, 1 if nothing was done or it was discarded, 2 for wrong usage, 9 if the desktop
 could not be used, 130 for Ctrl-C
 """
-NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
+NOTHING_DONE = 1
+INFRA = 9
+CTRL_C = 130
 
 
 def add(commands: Commands) -> None:
@@ -242,7 +244,8 @@ def _recorded(
     from pytest_vnc_use.ui.link import Watcher
     from pytest_vnc_use.ui.page_user import PageUser
 
-    test, hide = request.key.test, Redactor(secrets).hide
+    test = request.key.test
+    hide = Redactor(secrets).hide
     desktop = leasing.lease_desktop(
         absolute_desktop(settings, Path.cwd()), "cua-vnc record", test
     )

@@ -25,7 +25,8 @@ has no results, no job has a test, or pytest could not collect a module, was int
 exit code: 0 if all is written or printed, 1 as above or if --markdown cannot show a run, 2 for wrong usage. Pages name
 the runs that cannot be shown
 """
-NOT_SHOWN, BAD = 1, 1
+NOT_SHOWN = 1
+BAD = 1
 
 
 def add(commands: Commands) -> None:

@@ -71,7 +71,10 @@ EXIT_CODES = {
     Outcome.WAITING: 7,
     Outcome.BUDGET: 8,
 }
-CLAIM_FAILED, INFRA, DEFECT, CTRL_C = 1, 9, 70, 130
+CLAIM_FAILED = 1
+INFRA = 9
+DEFECT = 70
+CTRL_C = 130
 
 
 REENACT_OPTIONS = {"--policy": "policy", "--seconds": "max_seconds"}
@@ -163,10 +166,8 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     approver = terminal_approver()
     ask = approver is not None or arguments.wait_for_approval
-    settings, secrets = (
-        _at_running_desktop(settings_of(arguments)),
-        secrets_of(arguments.secret),
-    )
+    settings = _at_running_desktop(settings_of(arguments))
+    secrets = secrets_of(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask)
     agent.observers.append(printer)
@@ -272,7 +273,8 @@ def _continue_run(arguments: argparse.Namespace) -> int:
             f" {str(path.parent)!r}: {names}"
         )
     trace = read_trace(path)
-    expect, secret_options = trace.started.expect, list(arguments.secret)
+    expect = trace.started.expect
+    secret_options = list(arguments.secret)
     if trace.is_own:
         settings = settings_of(arguments, _stored_settings(trace.started))
         given = {option.partition("=")[0] for option in secret_options}
@@ -283,15 +285,15 @@ def _continue_run(arguments: argparse.Namespace) -> int:
             " another user, or the desktop's URL has a secret. Give its desktop with"
             " --vnc, and for a copy also its planner, policy and secrets"
         )
-    settings, secrets = _at_running_desktop(settings), secrets_of(secret_options)
+    settings = _at_running_desktop(settings)
+    secrets = secrets_of(secret_options)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets)
     agent.observers.append(printer)
-    again, approver = (
-        Again(planner=agent.planner if arguments.planner else None),
-        terminal_approver(),
-    )
-    run_id, step = arguments.run_id, getattr(arguments, "step", None)
+    again = Again(planner=agent.planner if arguments.planner else None)
+    approver = terminal_approver()
+    run_id = arguments.run_id
+    step = getattr(arguments, "step", None)
     advance: dict[str, Callable[[], RunResult]] = {
         "approve": lambda: agent.approve(run_id, step=step, approver=approver, **again),
         "deny": lambda: agent.deny(run_id, step=step, **again),
@@ -327,15 +329,11 @@ def _options_again(arguments: argparse.Namespace, settings: Settings) -> list[st
 
 def _reenact(arguments: argparse.Namespace) -> int:
     values = option_values(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
-    settings, approver = (
-        _at_running_desktop(build.settings_of({**values, "planner": ""})),
-        terminal_approver(),
-    )
+    settings = _at_running_desktop(build.settings_of({**values, "planner": ""}))
+    approver = terminal_approver()
     execution = read_execution(Path(arguments.execution))
-    planner, secrets = (
-        Reenactment(execution),
-        secrets_in(execution, secrets_of(arguments.secret)),
-    )
+    planner = Reenactment(execution)
+    secrets = secrets_in(execution, secrets_of(arguments.secret))
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(
         settings=settings,

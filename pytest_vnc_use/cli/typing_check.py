@@ -40,13 +40,11 @@ does not matter.
 """
 BEYOND = "é Ω Ж 日 😀"
 """Characters that a US keyboard does not have."""
-_BEFORE_S, _SHOWS_S, _TAKEN_BACK_S, _BLINK_S, _FRAME_INTERVAL_S = (
-    2.2,
-    2.0,
-    2.0,
-    1.2,
-    0.1,
-)
+_BEFORE_S = 2.2
+_SHOWS_S = 2.0
+_TAKEN_BACK_S = 2.0
+_BLINK_S = 1.2
+_FRAME_INTERVAL_S = 0.1
 _STABLE_FRAMES = 2
 """The maximum frames of a stable screen: a blinking caret makes two, a clock with
 seconds three within `_BEFORE_S`.

@@ -133,7 +133,9 @@ def _ui(arguments: argparse.Namespace) -> int:
         review = CommitReview(arguments.review)
     runner = PytestRunner(arguments.path, shlex.split(arguments.options))
     desk = Desk(runner)
-    desk.last_results, desk.waiting, desk.review = _last_results(), waiting, review
+    desk.last_results = _last_results()
+    desk.waiting = waiting
+    desk.review = review
     try:
         server = DeskServer(
             desk, arguments.host, arguments.port, arguments.cert, arguments.key

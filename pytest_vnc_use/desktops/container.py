@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ENGINES = ("docker", "podman")
-_ANSWER_S, _PULL_S = 30.0, 900.0
+_ANSWER_S = 30.0
+_PULL_S = 900.0
 _LOG_CHARACTERS = 1_000_000
 _POLL_S = 0.05
 _GREETING_TIMEOUT_S = 1.0
@@ -105,7 +106,8 @@ class ContainerDesktop(RemoteDesktop):
                 "a container's network must be none, or empty for the engine's"
                 f" default, got {network!r}"
             )
-        self._image, self._start_timeout_s = image, start_timeout_s
+        self._image = image
+        self._start_timeout_s = start_timeout_s
         mounts = [_volume(text) for text in volumes]
         # VNC's password check uses no more
         self._password = password or secrets.token_urlsafe(6)
@@ -120,10 +122,8 @@ class ContainerDesktop(RemoteDesktop):
         if not self._engine.ask(
             f"look for the image {image!r}", lambda: client.image.exists(image)
         ):
-            request, advice = (
-                f"pull the image {image!r}, which is not on this machine",
-                "build it first, or correct its name",
-            )
+            request = f"pull the image {image!r}, which is not on this machine"
+            advice = "build it first, or correct its name"
             self._engine.ask(
                 request,
                 lambda: client.image.pull(image, quiet=True),
@@ -352,7 +352,8 @@ class Engine:
                 "containers need the library 'python-on-whales', which is not"
                 f" installed. {install_hint('container')}"
             ) from exc
-        self.name, self.path = name, path
+        self.name = name
+        self.path = path
         self.client = DockerClient(client_call=[path])
 
     def ask(

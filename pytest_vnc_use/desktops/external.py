@@ -28,9 +28,10 @@ from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.protocols import Connect
 from pytest_vnc_use.types.wire import host_and_port
 
-_FIRST_POLL_S, _POLL_S = 0.005, 0.1
-"""The wait before the second try, which doubles from try to try, and the maximum wait.
-"""
+_FIRST_POLL_S = 0.005
+"""The wait before the second try; it doubles with each try."""
+_POLL_S = 0.1
+"""The maximum wait between two tries."""
 _LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]", "::1")
 _REMEDY = "Remove it, or set TMPDIR to a directory that you own"
 
@@ -56,7 +57,9 @@ class ExternalDesktop(RemoteDesktop):
         lease: Lease | None = None,
     ) -> None:
         super().__init__(connect)
-        self._server, self._remote, self._lease = server, remote_exec, lease
+        self._server = server
+        self._remote = remote_exec
+        self._lease = lease
         self._was_used = False
         self._last_end: tuple[Process | None, str] = None, ""
 
@@ -159,7 +162,8 @@ def lease(
     paths = {
         server: directory / _digest(normalize_address(server)) for server in servers
     }
-    deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
+    deadline_s = clock.monotonic() + timeout_s
+    poll_s = _FIRST_POLL_S
     while True:
         for server, path in paths.items():
             with suppress(Timeout):

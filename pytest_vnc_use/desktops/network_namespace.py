@@ -20,8 +20,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 PORT = 5900
-_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
-_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 1
 _PR_SET_PDEATHSIG = 1
 _CHUNK = 1 << 16
 
@@ -80,7 +82,8 @@ def enter() -> None:
         _call("unshare", _CLONE_NEWNET)
         _switch_loopback_on()
     except OSError:
-        user, group = os.geteuid(), os.getegid()
+        user = os.geteuid()
+        group = os.getegid()
         _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNET)
         for name, text in (
             ("setgroups", "deny"),

@@ -61,7 +61,9 @@ _STARTED_MARK = b"here\n"
 follows.
 """
 _MISSING = b"missing\n"
-_NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
+_NO_FILE = 44
+_NOT_REGULAR = 45
+_TOO_LARGE = 46
 
 _CHECK = 'command -v "$1" >/dev/null || { echo missing; exit 127; }; echo here; '
 _RUN = _CHECK + 'exec "$@"'
@@ -375,7 +377,8 @@ class RemoteDesktop(ReachedDesktop):
         session: SupervisedSession | None = None,
     ) -> None:
         super().__init__(session)
-        self._connect, self._launch_timeout_s = connect, launch_timeout_s
+        self._connect = connect
+        self._launch_timeout_s = launch_timeout_s
 
     @property
     @abstractmethod

@@ -336,7 +336,8 @@ class ReachedDesktop(ABC):
         A missing file is waited for, up to `timeout_s`: a program may write it after
         the action has returned.
         """
-        deadline, reach = Deadline(timeout_s), self._reach(f"read the file {name!r}")
+        deadline = Deadline(timeout_s)
+        reach = self._reach(f"read the file {name!r}")
         while True:
             # before: it may write as it ends
             is_last = not deadline.remaining_s or bool(self.program_exit_reason())

@@ -239,8 +239,11 @@ class Process:
     def __init__(
         self, title: str, log: Path, pid: int, status: int, *, is_client: bool = False
     ) -> None:
-        self.title, self.pid = title, pid
-        self._log, self._status, self._is_client = log, status, is_client
+        self.title = title
+        self.pid = pid
+        self._log = log
+        self._status = status
+        self._is_client = is_client
         self._code: int | None = None
 
     @property
@@ -345,7 +348,8 @@ class SupervisedSession:
         _sessions.add(self)
         try:  # while the supervisor starts
             # dialogs show the name
-            self.home, self._logs = self.directory / "Home", self.directory / "logs"
+            self.home = self.directory / "Home"
+            self._logs = self.directory / "logs"
             for directory in (self.home, self._logs):
                 directory.mkdir(mode=0o700)
             if start_home:
@@ -657,7 +661,8 @@ def kept_of(file: IO[bytes], head_size: int = supervisor.HEAD) -> bytes:
     file.seek(0)
     if size <= head_size + supervisor.TAIL + 100:
         return file.read(size)
-    head, cut = file.read(head_size), _LEFT_OUT.match(file.read(100))
+    head = file.read(head_size)
+    cut = _LEFT_OUT.match(file.read(100))
     left_out = (
         size - head_size - supervisor.TAIL + (int(cut[1]) - len(cut[0]) if cut else 0)
     )

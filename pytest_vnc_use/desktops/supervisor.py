@@ -52,16 +52,20 @@ PROCESS = "VNC_DESKTOP_PROCESS"
 """The variable that holds the id of the process that was started, in all its
 descendants.
 """
-HEAD, TAIL = 250_000, 750_000
-"""The bytes kept of the start and of the end of an output; on disk there are up to
-twice as many.
-"""
+HEAD = 250_000
+"""The bytes kept of the start of an output."""
+TAIL = 750_000
+"""The bytes kept of the end of an output; on disk there are up to twice as many."""
 CUT = b"\n(... %d bytes are left out here)\n"
-GRACE_S, GIVE_UP_S = 3.0, 8.0
-"""The time from SIGTERM to SIGKILL, and to the end of all tries."""
+GRACE_S = 3.0
+"""The time from SIGTERM to SIGKILL."""
+GIVE_UP_S = 8.0
+"""The time from SIGTERM to the end of all tries."""
 LENGTH = struct.Struct("=I")
 RECORD = struct.Struct("=ci")
-STARTED, FAILED, EXITED = b"s", b"f", b"x"
+STARTED = b"s"
+FAILED = b"f"
+EXITED = b"x"
 MAX_DESCRIPTORS = 8
 _COMMAND_S = 30.0
 """The time that a noted command may take; then it is killed, and the next one runs."""
@@ -72,7 +76,9 @@ _DRAINED = 32
 pipe.
 """
 _LOADED_WITHIN_MS = 100
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class suppress:  # noqa: N801  # its name is that of contextlib
@@ -496,7 +502,8 @@ def supervise(directory: str, *descriptors: str) -> None:
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
     supervisor = Supervisor(directory, control)
     _signal.signal(_signal.SIGTERM, supervisor.close)
-    survivors, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
+    survivors = b""
+    pids = supervisor.owners() if supervisor.run(wakeup) else ()
     for pid in pids:
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
             survivors += b"%d %s\n" % (pid, name.read().strip())

@@ -138,8 +138,10 @@ class XvncDesktop(StartedDesktop):
             # and counts (0, 0) as put. So no first screen has a pointer, whose theme
             # and size another machine may lack.
             self._screen.move(0, 0)
-        deadline, before = Deadline(self._timeout_s), self._screen.raw_frame()
-        program, shows = self._start_program(command), False
+        deadline = Deadline(self._timeout_s)
+        before = self._screen.raw_frame()
+        program = self._start_program(command)
+        shows = False
         # the connection was lost: the end of the server is the reason
         with suppress(DesktopError):
             shows = shows_window(program, self._screen, before, deadline)
@@ -258,7 +260,8 @@ class XvncDesktop(StartedDesktop):
         """End everything that was started and remove the working directory; a second
         call does nothing.
         """
-        screen, self._screen = self._screen, None
+        screen = self._screen
+        self._screen = None
         try:
             if screen:
                 screen.close()

@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
-EXECUTION_FILE, PARTIAL_EXECUTION_FILE, ERROR_FILE = FINAL, PARTIAL, ERROR
+EXECUTION_FILE = FINAL
+PARTIAL_EXECUTION_FILE = PARTIAL
+ERROR_FILE = ERROR
 
 
 def _is_in_test() -> bool:
@@ -310,7 +312,8 @@ class Agent(ABC):
 
     def close(self) -> None:
         """End the connection, and a recording of it; a second call does nothing."""
-        desk, self._desk = self._desk, None
+        desk = self._desk
+        self._desk = None
         if desk:
             desk.close()
 

@@ -92,7 +92,8 @@ class MouseClickAction:
                 "The click has no position, and no earlier action moved the pointer."
                 " Give it a position."
             )
-        button, click_type = MouseButton(self.button), MouseClickType(self.click_type)
+        button = MouseButton(self.button)
+        click_type = MouseClickType(self.click_type)
         return Click(point.x, point.y, button.value, CLICKS[click_type.value])
 
 
@@ -112,7 +113,9 @@ class MouseDragAction:
         """Return the drag as a controller takes it: a Drag is one with the left
         button.
         """
-        button, start, end = MouseButton(self.button), self.start, self.end
+        button = MouseButton(self.button)
+        start = self.start
+        end = self.end
         if button is MouseButton.LEFT:
             return [Drag(start.x, start.y, end.x, end.y)]
         return [

@@ -26,13 +26,10 @@ from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.errors import RunDirectoryUnwritable
 
 RECORDING = "recording"
-_SERVER_HELLO, _CLIENT_HELLO = (
-    b"RFB 003.008\n" + b"\1\1" + bytes(4),
-    b"RFB 003.008\n" + b"\1" + b"\1",
-)
-"""The version, the security type None, the result; the version, that type, and that
-others may see the desktop too.
-"""
+_SERVER_HELLO = b"RFB 003.008\n" + b"\1\1" + bytes(4)
+"""The version, the security type None, and the result."""
+_CLIENT_HELLO = b"RFB 003.008\n" + b"\1" + b"\1"
+"""The version, that type, and that other clients may share the desktop."""
 PIECE = struct.Struct("<dI")
 _CUT_TEXT = b"\6"
 _HOLDING_TEXT = (b"\4", _CUT_TEXT, b"\xff")
@@ -98,7 +95,8 @@ class Recorder:
             self._withheld |= {digest} if data[:1] == _CUT_TEXT else set()
             text = "".join(self._marks).encode("latin-1", "replace")
             mark = _CUT_TEXT + struct.pack(">3xI", len(text)) + text
-            data, self._is_marked = b"" if self._is_marked else mark, True
+            data = b"" if self._is_marked else mark
+            self._is_marked = True
         elif digest in self._withheld:
             data = b""
         self._write(2, data)
@@ -107,18 +105,21 @@ class Recorder:
         """Leave keys and clipboard texts out from now on, and write the names of the
         secrets instead.
         """
-        self._marks, self._is_marked = marks, False
+        self._marks = marks
+        self._is_marked = False
 
     def close(self) -> None:
         """End the recording; a second call does nothing. Raises RunDirectoryUnwritable
         if it is not whole.
         """
         with self._lock:
-            files, self._files = self._files, []
+            files = self._files
+            self._files = []
         for file in files:
             file.close()
         if self._problem:
-            problem, self._problem = self._problem, None
+            problem = self._problem
+            self._problem = None
             raise RunDirectoryUnwritable(
                 f"The recording in {str(self._directory)!r} ends before the run does:"
                 f" {problem}."

@@ -41,11 +41,9 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
     ends before it. Raises RunDirectoryError if there is no trace or no recording,
     RunDirectoryUnwritable.
     """
-    records, recording, images = (
-        _records(directory),
-        directory / RECORDING,
-        directory / SCREENSHOTS,
-    )
+    records = _records(directory)
+    recording = directory / RECORDING
+    images = directory / SCREENSHOTS
     try:
         data = (recording / "server.rfb.bin").open("rb")
     except OSError as exc:
@@ -101,7 +99,8 @@ class _Player:
     """
 
     def __init__(self, data: BinaryIO) -> None:
-        self._data, self._screen = data, Framebuffer()
+        self._data = data
+        self._screen = Framebuffer()
         factory = DesktopFactory(self._screen, "the recording", None)
         # asks for nothing else in between; all encodings are decoded
         factory.encoding = "raw"

@@ -253,10 +253,8 @@ def anthropic_service(
     model: str, api_key: ApiKey, base_url: str | None, beta: str = ""
 ) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = (
-        resolve_key(api_key, (KEY_VARIABLE,)),
-        resolve_url(base_url, URL_VARIABLE) or API_URL,
-    )
+    key = resolve_key(api_key, (KEY_VARIABLE,))
+    url = resolve_url(base_url, URL_VARIABLE) or API_URL
     headers = {
         "x-api-key": key,
         "anthropic-version": API_VERSION,
@@ -289,7 +287,9 @@ class AnthropicComputer(ComputerPlanner[ToolUse]):
     key is set.
     """
 
-    provider, items_key, actions = "anthropic", "content", MEMBERS
+    provider = "anthropic"
+    items_key = "content"
+    actions = MEMBERS
 
     def __init__(
         self,
@@ -309,7 +309,8 @@ class AnthropicComputer(ComputerPlanner[ToolUse]):
     ) -> None:
         if tool not in TOOLS:
             raise SettingsError(f"tool must be one of {sorted(TOOLS)}, got {tool!r}")
-        self._tool, self._limit = tool, TOOLS[tool].limit
+        self._tool = tool
+        self._limit = TOOLS[tool].limit
         super().__init__(
             anthropic_service(model, api_key, base_url, TOOLS[tool].beta),
             read_answer,
@@ -523,7 +524,8 @@ def read_answer(body: JsonObject) -> ModelAnswer[ToolUse] | Failure:
 
 def _tool_use(block: JsonObject) -> ToolUse:
     """Return a call. For the older tools, its name is the name of the action."""
-    name, args = str(block["name"]), dict(block["input"])
+    name = str(block["name"])
+    args = dict(block["input"])
     if block.get("toolset_name") == TOOLSET:
         return ToolUse(name, args, is_computer=True)
     if name == TOOLSET:
@@ -547,10 +549,8 @@ def usage_of(body: JsonObject) -> Usage:
     """
     counts = body.get("usage")
     thinking = count_of(counts, "output_tokens_details", "thinking_tokens")
-    read, written = (
-        count_of(counts, "cache_read_input_tokens"),
-        count_of(counts, "cache_creation_input_tokens"),
-    )
+    read = count_of(counts, "cache_read_input_tokens")
+    written = count_of(counts, "cache_creation_input_tokens")
     return Usage(
         input=count_of(counts, "input_tokens") + read + written,
         cached=read,

@@ -140,13 +140,12 @@ def _drag(args: Arguments) -> tuple[Action, ...]:
 
 def _scroll(args: Arguments) -> tuple[Action, ...]:
     """Return the scrolls. Distances are pixels, down and to the right if positive."""
-    right, down = (
-        args.number("scroll_x", "scrollX", default=0.0),
-        args.number("scroll_y", "scrollY", default=0.0),
-    )
+    right = args.number("scroll_x", "scrollX", default=0.0)
+    down = args.number("scroll_y", "scrollY", default=0.0)
     vertical: Direction = "down" if down > 0 else "up"
     horizontal: Direction = "right" if right > 0 else "left"
-    point, distances = args.target(), ((down, vertical), (right, horizontal))
+    point = args.target()
+    distances = ((down, vertical), (right, horizontal))
     scrolls = [
         Scroll(*point, direction, wheel_clicks(px / PIXELS_PER_WHEEL_CLICK))
         for px, direction in distances
@@ -192,10 +191,8 @@ ACTIONS = tuple(READERS)
 
 def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, url = (
-        resolve_key(api_key, (KEY_VARIABLE,)),
-        resolve_url(base_url, URL_VARIABLE) or API_URL,
-    )
+    key = resolve_key(api_key, (KEY_VARIABLE,))
+    url = resolve_url(base_url, URL_VARIABLE) or API_URL
     return Service(
         f"{url.rstrip('/')}/responses",
         model,
@@ -222,7 +219,10 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
     is set.
     """
 
-    provider, items_key, actions, _limit = "openai", "output", ACTIONS, LIMIT
+    provider = "openai"
+    items_key = "output"
+    actions = ACTIONS
+    _limit = LIMIT
 
     def __init__(
         self,
@@ -411,7 +411,8 @@ def read_function_call(
     try:
         arguments = json.loads(item.get("arguments") or "{}")
     except (TypeError, ValueError, RecursionError) as exc:
-        arguments, problem = {}, f"the arguments of {name!r} must be JSON: {exc}"
+        arguments = {}
+        problem = f"the arguments of {name!r} must be JSON: {exc}"
     else:
         problem = (
             "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"

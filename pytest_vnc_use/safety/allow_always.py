@@ -87,7 +87,8 @@ def always_allowing(
             "no policy file is set. Set vnc_policy or --policy to always allow an"
             " action"
         )
-    path, ruling = Path(policy), request.ruling
+    path = Path(policy)
+    ruling = request.ruling
     source = ruling.explanation.removeprefix(f"{ruling.rule} (in ").partition("): ")[0]
     if Path(source).resolve() != path.resolve():
         raise SettingsError(
@@ -113,7 +114,8 @@ def always_allowing(
 def _fields(
     request: ApprovalRequest, context: ReviewContext, user: str
 ) -> Iterator[str]:
-    action, confirmation = request.proposal.action, request.proposal.confirmation
+    action = request.proposal.action
+    confirmation = request.proposal.confirmation
     yield f"name = {_quoted(f'allowed by {user}')}"
     yield 'decision = "allow"'
     yield f"action = {_quoted(name_of(action))}"
@@ -162,7 +164,8 @@ def _with_rule(text: str, rule: str, before: int | None) -> str:
     """Return the text of a policy file with one rule more, before the rule of that
     index, or as the last.
     """
-    rules, heads = tomllib.loads(text).get("rule", []), list(_HEADER.finditer(text))
+    rules = tomllib.loads(text).get("rule", [])
+    heads = list(_HEADER.finditer(text))
     at = len(rules) if before is None else before
     if at < len(rules) and len(heads) == len(rules):
         offset = heads[at].start()

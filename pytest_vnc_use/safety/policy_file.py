@@ -200,12 +200,14 @@ def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule
 
 def _format_error(error: ErrorDetails, tables: dict[str, Any]) -> str:
     form: type[BaseModel] = _PolicyFile
-    location, title = error["loc"], ""
+    location = error["loc"]
+    title = ""
     if len(location) > 1 and location[0] == "rule":
         table = tables["rule"][location[1]]
         name = table.get("name", "") if isinstance(table, dict) else ""
         title = f"{rule_title(int(location[1]) + 1, name if isinstance(name, str) else '')}: "
-        form, location = _RuleTable, location[2:]
+        form = _RuleTable
+        location = location[2:]
     field = f"`{location[0]}` " if location else ""
     return f"{title}{field}{_problem(error, form)}"
 
@@ -238,7 +240,8 @@ def explain(policy: Policy) -> str:
     """Return the policy in sentences: one line for each rule, and one for actions that
     no rule matches.
     """
-    preset, no = policy.preset, _NO[policy.on_deny]
+    preset = policy.preset
+    no = _NO[policy.on_deny]
     lines = [
         _rule_line(rule_title(number, rule.name), rule, no)
         for number, rule in enumerate(policy.rules, start=1)

@@ -77,8 +77,10 @@ class Search:
     """
 
     def __init__(self, pattern: re.Pattern[str], limit_s: float = MAX_SEARCH_S) -> None:
-        self._pattern, self._compiled = pattern, _compiled(pattern)
-        self._limit_s, self._until = limit_s, time.process_time() + limit_s
+        self._pattern = pattern
+        self._compiled = _compiled(pattern)
+        self._limit_s = limit_s
+        self._until = time.process_time() + limit_s
 
     def finds(self, text: str, after: int = -1) -> bool:
         """Return whether a match ends after the index. Raises NotReviewed once the time
@@ -278,7 +280,8 @@ class ReviewContext:
         """
         if step.ruling.kind != "allow":
             return self
-        action, held = step.proposal.action, self.held
+        action = step.proposal.action
+        held = self.held
         if isinstance(action, KeyDown) and not step.error:
             held |= key_set(action.key)
         elif isinstance(action, KeyUp) and not step.error:
@@ -372,7 +375,8 @@ class Rule:
         """Return whether the rule applies. Raises NotReviewed where the review would
         exceed a limit.
         """
-        action, confirmation = proposal.action, proposal.confirmation
+        action = proposal.action
+        confirmation = proposal.confirmation
         return (
             _is_like(
                 self.action,
@@ -419,12 +423,10 @@ class Rule:
     def _contains_points(self, at: tuple[Point, ...]) -> bool:
         if self.region is None:
             return True
-        left, top, right, bottom = (
-            self.region.left,
-            self.region.top,
-            self.region.right,
-            self.region.bottom,
-        )
+        left = self.region.left
+        top = self.region.top
+        right = self.region.right
+        bottom = self.region.bottom
         within = [left <= x < right and top <= y < bottom for x, y in at]
         return any(within) if self.decision != "allow" else bool(within) and all(within)
 
@@ -565,7 +567,8 @@ class Policy:
         """Return the ruling on a proposal before it is performed. No rule allows what
         the model's service blocks.
         """
-        action, preset = proposal.action, self.preset
+        action = proposal.action
+        preset = self.preset
         if proposal.confirmation and proposal.confirmation.blocks:
             return self._ruling("deny", BLOCKED, proposal)
         if preset and (title := preset.leaving(action, context)):

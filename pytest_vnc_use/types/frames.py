@@ -100,14 +100,16 @@ class Region:
         """Return the region with so many pixels more at each side, as far as a screen
         of that size goes.
         """
-        right, bottom = min(width, self.right + by_px), min(height, self.bottom + by_px)
+        right = min(width, self.right + by_px)
+        bottom = min(height, self.bottom + by_px)
         return Region(
             max(0, self.left - by_px), max(0, self.top - by_px), right, bottom
         )
 
     def joined(self, other: Region) -> Region:
         """Return the smallest region that both are in."""
-        left, top = min(self.left, other.left), min(self.top, other.top)
+        left = min(self.left, other.left)
+        top = min(self.top, other.top)
         return Region(
             left, top, max(self.right, other.right), max(self.bottom, other.bottom)
         )

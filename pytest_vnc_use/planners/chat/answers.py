@@ -130,7 +130,8 @@ def read_answer(body: JsonObject) -> ModelAnswer[FunctionCall] | Failure:
     for name in ("reasoning", "reasoning_content"):
         if isinstance(message.get(name), str) and message[name].strip():
             reasoning = _THINK.sub("", message[name]).strip()
-    usage, model = usage_of(body), str(body.get("model") or "")
+    usage = usage_of(body)
+    model = str(body.get("model") or "")
     return ModelAnswer(
         (), text, reasoning, calls, usage, model, cut_off=reason.lower() in CUT_OFF
     )
@@ -284,10 +285,8 @@ def _last_calls(content: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
     """Return the calls written as JSON at the end of the content, or as all of it."""
     for begin in islice(_JSON_BEGIN.finditer(content), _MAX_TRIES):
         with suppress(NotJson):
-            calls, before = (
-                _written_calls(content[begin.start() :]),
-                _without_marks(content[: begin.start()]),
-            )
+            calls = _written_calls(content[begin.start() :])
+            before = _without_marks(content[: begin.start()])
             return (
                 (before, tuple(calls))
                 if calls and not _CALL_LIKE.search(before)

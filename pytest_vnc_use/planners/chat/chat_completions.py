@@ -68,9 +68,10 @@ from pytest_vnc_use.types import (
     Usage,
 )
 
-TEXT_RETRIES, CALLS_RETRIES = 1, 3
-"""The maximum retries in one turn: after text without a call, and after too many calls.
-"""
+TEXT_RETRIES = 1
+"""The maximum retries in one turn after text without a call."""
+CALLS_RETRIES = 3
+"""The maximum retries in one turn after too many calls."""
 BRIEFLY = "answer with a short reason and a tool call"
 KEPT_TURNS = 10
 MAX_TEXT_LENGTH = 2000
@@ -142,10 +143,8 @@ class OpenAICompatible:
         self._service = chat_service(base_url, model, api_key)
         self._max_tokens = max_tokens
         self._temperature = {} if temperature is None else {"temperature": temperature}
-        self._keep_screenshots, self._reasoning_turns = (
-            keep_screenshots,
-            reasoning_turns,
-        )
+        self._keep_screenshots = keep_screenshots
+        self._reasoning_turns = reasoning_turns
         self._shows_first = include_initial_screenshot
         self._log = log
         self._system_instruction = system_instruction
@@ -166,7 +165,9 @@ class OpenAICompatible:
         line that says why. A model that makes no valid call after that has given up.
         """
         observation = _at_configured_size(observation)
-        messages, rejections, usage = self._messages(observation), 0, Usage()
+        messages = self._messages(observation)
+        rejections = 0
+        usage = Usage()
         if self._log and (
             not observation.turns or self._shows_screen(observation.turns[-1])
         ):
@@ -227,7 +228,8 @@ class OpenAICompatible:
             rules = "\n".join(f"- {rule}" for rule in (where, *self._toolset.rules))
             system = self._toolset.table.operator.format(rules=rules)
         turns = [turn for turn in observation.turns if turn.steps]
-        recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
+        recent = turns[-KEPT_TURNS:]
+        older = turns[:-KEPT_TURNS]
         has_screen = [*map(self._shows_screen, recent)]
         first = observation.first_frame if turns else observation.frame
         with_first = (
@@ -330,7 +332,8 @@ class OpenAICompatible:
         """Return the result of one step as text for the model."""
         if self._toolset.table.typed_errors:
             return prompts.typed_result(step)
-        name, output = step.proposal.as_proposed.get("name"), step.output
+        name = step.proposal.as_proposed.get("name")
+        output = step.output
         if name == "detect_elements":
             sent = self._sent(observation)
             scale = sent[0] / observation.frame.width if sent else 1.0
@@ -391,11 +394,13 @@ class OpenAICompatible:
                 f"you answered without a tool call, with {text}; {BRIEFLY}",
                 TEXT_RETRIES,
             )
-        pointer, sent = left_at(observation.turns), self._sent(observation)
+        pointer = left_at(observation.turns)
+        sent = self._sent(observation)
         make_args = partial(
             Arguments, screen=observation.frame, sent=sent, pointer=pointer
         )
-        table, declared = self._toolset.table, self._toolset.declarations
+        table = self._toolset.table
+        declared = self._toolset.declarations
         readings = [
             self._toolset.read(_typed(call, declared), make_args)
             for call in answer.calls
@@ -652,7 +657,9 @@ class AgentLog:
     def __init__(
         self, directory: str = "dumps", prefix: str = "screen_", start: int = 1
     ) -> None:
-        self._directory, self._prefix, self._next = Path(directory), prefix, start
+        self._directory = Path(directory)
+        self._prefix = prefix
+        self._next = start
         self._log = Path(f"agent_run_{clock.utc_now():%Y%m%d_%H%M%S}.log").resolve()
 
     def dump(self, png: bytes) -> None:

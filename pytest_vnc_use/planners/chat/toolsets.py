@@ -515,7 +515,8 @@ def _box_centre(args: Arguments) -> Point:
             "invalid_box",
         )
     inside = [min(max(number, 0.0), float(GRID)) for number in numbers]
-    x, y = sum(inside[::2]) / len(inside[::2]), sum(inside[1::2]) / len(inside[1::2])
+    x = sum(inside[::2]) / len(inside[::2])
+    y = sum(inside[1::2]) / len(inside[1::2])
     return int(x / GRID * (args.screen.width - 1)), int(
         y / GRID * (args.screen.height - 1)
     )

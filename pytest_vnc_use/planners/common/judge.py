@@ -160,7 +160,8 @@ class ServiceJudge(ABC):
         *,
         backoff: Backoff | None = None,
     ) -> None:
-        self._service, self._read = service, read
+        self._service = service
+        self._read = read
         self._backoff = backoff or Backoff()
         self._unbound: set[str] = set()
 

@@ -359,7 +359,8 @@ def resolve_tool_format(model: str, environment: str) -> tuple[bool, str]:
     """Return whether a model has the older tool format only, and its environment, as
     such a model has no desktop.
     """
-    older, environment = model.startswith(BROWSER_ONLY), environment.lower()
+    older = model.startswith(BROWSER_ONLY)
+    environment = environment.lower()
     return older, "browser" if older and environment == "desktop" else environment
 
 

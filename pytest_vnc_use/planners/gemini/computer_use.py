@@ -300,7 +300,8 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         them, a summary.
         """
         content = turn.decision.provider_details.get("content") or {}
-        calls, newest = extract_function_calls(content), png_after(turn.steps[-1])
+        calls = extract_function_calls(content)
+        newest = png_after(turn.steps[-1])
         if content and not calls:
             yield {**content, "role": "model"}
             yield _user(prompts.CALLS_ONLY, newest)
@@ -485,10 +486,8 @@ def read_answer(
     try:
         blocked = (body.get("promptFeedback") or {}).get("blockReason")
         candidate = (body.get("candidates") or [{}])[0]
-        reason, content = (
-            str(candidate.get("finishReason") or ""),
-            candidate.get("content") or {},
-        )
+        reason = str(candidate.get("finishReason") or "")
+        content = candidate.get("content") or {}
         parts = content.get("parts") or ()
         why = str(blocked or reason or "no candidate")
         if blocked or reason in BLOCK_REASONS:
@@ -570,10 +569,8 @@ def gemini_service(
     model: str, api_key: ApiKey = None, base_url: str | None = None
 ) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
-    key, base = (
-        resolve_key(api_key, KEY_VARIABLES),
-        resolve_url(base_url, URL_VARIABLE) or API_URL,
-    )
+    key = resolve_key(api_key, KEY_VARIABLES)
+    base = resolve_url(base_url, URL_VARIABLE) or API_URL
     path = model if "/" in model else f"models/{model}"
     url = f"{base.rstrip('/')}/{API_VERSION}/{path}:generateContent"
     return Service(

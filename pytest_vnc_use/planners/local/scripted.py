@@ -133,7 +133,8 @@ class Reenactment:
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the next action, by the number of turns so far."""
-        done, total = len(observation.turns), len(self._steps)
+        done = len(observation.turns)
+        total = len(self._steps)
         last = observation.turns[-1].steps if observation.turns else ()
         if error := next((step.error for step in last if step.error), ""):
             return Decision(
