@@ -19,16 +19,12 @@ from pytest_vnc_use.files import check_out, explain_unreadable, read_regular
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.safety.rules import (
     CONDITIONS,
-    MAX_SEARCH_S,
-    NotReviewed,
     OnDeny,
     Policy,
     Preset,
     Rule,
-    Search,
     Unmatched,
     combination,
-    in_slashes,
     rule_title,
 )
 from pytest_vnc_use.types import POLICY_PRESETS, Region, RulingKind
@@ -277,35 +273,7 @@ def _rule_line(title: str, rule: Rule, no: str) -> str:
         if rule.decision == "allow"
         else f"; {_NO[rule.on_deny] if rule.on_deny else no}"
     )
-    patterns = (
-        pattern
-        for pattern in (rule.explanation, rule.text, rule.task)
-        if pattern is not None
-    )
-    return (
-        f"{title}: {rule.decision} where"
-        f" {conditions}{denied}{''.join(map(_slow_pattern_note, patterns))}"
-    )
-
-
-def _slow_pattern_note(pattern: re.Pattern[str]) -> str:
-    """Return what slows the search for a pattern: a character of it, many times over;
-    "" if none was found.
-    """
-    characters = dict.fromkeys(["a", "0", " ", *filter(str.isalnum, pattern.pattern)])
-    for character in list(characters)[:20]:
-        try:
-            Search(pattern, limit_s=0.5).finds(character * 100 + "\0")
-        except NotReviewed:
-            reason = (
-                f"takes too long in {character!r} many times over, and an action that"
-                " is not ruled on within"
-            )
-            return (
-                f"; too slow: {in_slashes(pattern)} {reason} {MAX_SEARCH_S:g} s is"
-                " denied"
-            )
-    return ""
+    return f"{title}: {rule.decision} where {conditions}{denied}"
 
 
 def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:

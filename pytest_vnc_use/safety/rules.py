@@ -8,17 +8,12 @@ Secrets appear as placeholders: no rule sees their values.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Any, Literal
 
-import regex
-
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
     Action,
@@ -51,83 +46,9 @@ MAX_READ = 1_000_000
 MAX_TYPED = 10_000
 """The maximum characters of earlier typing that are stored."""
 
-MAX_SEARCH_S = 2.0
-"""The maximum processor time of a rule to search for one pattern, in all texts of one
-action together.
-"""
-MAX_PATTERN = 10_000
-"""The maximum characters of a pattern."""
-_BRACES = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d*\})|\{", re.DOTALL)
-"""A brace without a count is a plain brace to `re`; to `regex` "a{e}" would be an "a"
-with errors.
-"""
-
 
 class NotReviewed(Exception):
-    """The error where a review of an action would exceed a limit; the message names the
-    limit.
-    """
-
-
-class Search:
-    """A search for one pattern in several texts, which may take `limit_s` of processor
-    time together.
-
-    Python's `re` has no limit, and may search for years.
-    """
-
-    def __init__(self, pattern: re.Pattern[str], limit_s: float = MAX_SEARCH_S) -> None:
-        self._pattern = pattern
-        self._compiled = _compiled(pattern)
-        self._limit_s = limit_s
-        self._until = time.process_time() + limit_s
-
-    def finds(self, text: str, after: int = -1) -> bool:
-        """Return whether a match ends after the index. Raises NotReviewed once the time
-        is up.
-        """
-        left_s = self._until - time.process_time()
-        try:
-            if left_s > 0:
-                matches = self._compiled.finditer(text, overlapped=True, timeout=left_s)
-                return any(match.end() > after for match in matches)
-        except TimeoutError:
-            pass
-        raise NotReviewed(
-            f"the search for {in_slashes(self._pattern)} took longer than"
-            f" {self._limit_s:g} s"
-        )
-
-
-def in_slashes(pattern: re.Pattern[str]) -> str:
-    """Return the pattern between slashes, cut and made plain for one line of a
-    message.
-    """
-    return f"/{cut(plain(pattern.pattern), 300)}/"
-
-
-@lru_cache(maxsize=1_000)
-def _compiled(pattern: re.Pattern[str]) -> regex.Pattern[str]:
-    """Return the pattern as `regex` compiles it, with the meaning that it has in `re`.
-    Raises SettingsError.
-    """
-    if len(pattern.pattern) > MAX_PATTERN:
-        raise SettingsError(
-            f"a pattern must have at most {MAX_PATTERN} characters, got"
-            f" {len(pattern.pattern)}"
-        )
-    flags = regex.VERSION0
-    for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
-        if pattern.flags & getattr(re, name):
-            flags |= getattr(regex, name)
-    try:
-        return regex.compile(
-            _BRACES.sub(lambda match: match[1] or r"\{", pattern.pattern), flags
-        )
-    except regex.error as exc:
-        raise SettingsError(
-            f"the pattern {in_slashes(pattern)} cannot be read ({exc})"
-        ) from exc
+    """The error where an action is too long to review; the message names the limit."""
 
 
 _CLICKS = {1: "click", 2: "double_click", 3: "triple_click"}
@@ -164,22 +85,17 @@ def keys_of(action: Action, held: Keys = frozenset()) -> tuple[Keys, ...]:
     """Return the keys that an action presses: each time the keys that are down
     together, with those in `held`.
     """
-    combos: list[str | tuple[str, ...]] = (
-        [combo] if (combo := _combo_of(action)) else []
-    )
+    combos: list[str | tuple[str, ...]] = []
+    if combo := _combo_of(action):
+        combos.append(combo)
     if isinstance(action, TypeText):
-        cleared = (
-            []
-            if not action.clear_first
-            else ["ctrl+a"]
-            if action.text
-            else ["ctrl+a", "backspace"]
-        )
-        combos = [
-            *cleared,
-            *dict.fromkeys(action.text),
-            *["enter"] * action.press_enter,
-        ]
+        if action.clear_first:
+            combos.append("ctrl+a")
+        if action.clear_first and not action.text:
+            combos.append("backspace")
+        combos += dict.fromkeys(action.text)
+        if action.press_enter:
+            combos.append("enter")
     return tuple(
         dict.fromkeys(on_us_keyboard(key_set(combo)) | held for combo in combos)
     )
@@ -198,14 +114,13 @@ def _typed_by(action: Action) -> str:
     """Return the characters that an action types, Enter and Tab included."""
     if isinstance(action, TypeText):
         return action.text + "\n" * action.press_enter
-    names = [
-        name
-        for key in _combo_of(action)
-        for name in ([key] if len(key) == 1 else sorted(key_set(key)))
-    ]
+    names: list[str] = []
+    for key in _combo_of(action):
+        names += [key] if len(key) == 1 else sorted(key_set(key))
     if not _SHORTCUTS.isdisjoint(names):
         return ""
-    return "".join(_TYPED.get(name, name if len(name) == 1 else "") for name in names)
+    typed = (_TYPED.get(name, name) for name in names)
+    return "".join(character for character in typed if len(character) == 1)
 
 
 def texts_of(action: Action) -> list[str]:
@@ -236,11 +151,8 @@ def _texts_in(arguments: Any) -> Iterator[str]:
             case None:
                 pass
             case dict():
-                pending.extend(
-                    value_or_name
-                    for item in reversed(value.items())
-                    for value_or_name in reversed(item)
-                )
+                for name, item in reversed(value.items()):
+                    pending += [item, name]
             case list() | tuple():
                 pending.extend(reversed(value))
             case _:
@@ -322,7 +234,17 @@ def _is_like(glob: str | None, *values: str) -> bool:
 
 
 def _is_found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
-    return pattern is None or (text is not None and Search(pattern).finds(text))
+    return pattern is None or (text is not None and bool(pattern.search(text)))
+
+
+def _is_found_after(pattern: re.Pattern[str], text: str, index: int) -> bool:
+    """Return whether a match, which may overlap others, ends after the index."""
+    start = 0
+    while match := pattern.search(text, start):
+        if match.end() > index:
+            return True
+        start = match.start() + 1
+    return False
 
 
 @dataclass(frozen=True)
@@ -346,7 +268,7 @@ class Rule:
     - `test`: a glob on the id of the test; `task`: found in the task.
 
     Globs ignore case. `on_deny` overrides the policy's. Raises SettingsError where no
-    condition is given, or where a pattern cannot be searched for.
+    condition is given.
     """
 
     decision: RulingKind
@@ -367,14 +289,9 @@ class Rule:
                 "a rule must have a condition, at least one of"
                 f" {', '.join(CONDITIONS)}, got none"
             )
-        for pattern in (self.explanation, self.text, self.task):
-            if pattern is not None:
-                _compiled(pattern)
 
     def matches(self, proposal: Proposal, context: ReviewContext) -> bool:
-        """Return whether the rule applies. Raises NotReviewed where the review would
-        exceed a limit.
-        """
+        """Return whether the rule applies. Raises NotReviewed for too long an action."""
         action = proposal.action
         confirmation = proposal.confirmation
         return (
@@ -397,7 +314,7 @@ class Rule:
                 self.explanation, confirmation.explanation if confirmation else None
             )
             and _is_found(self.task, context.task)
-            and (self.text is None or self._reads(Search(self.text), action, context))
+            and (self.text is None or self._reads(self.text, action, context))
         )
 
     def _presses(self, keys: Keys, pressed: tuple[Keys, ...]) -> bool:
@@ -406,19 +323,21 @@ class Rule:
             return bool(pressed) and all(combo == expected for combo in pressed)
         return any(combo >= expected for combo in pressed)
 
-    def _reads(self, search: Search, action: Action, context: ReviewContext) -> bool:
+    def _reads(
+        self, pattern: re.Pattern[str], action: Action, context: ReviewContext
+    ) -> bool:
         texts = texts_of(action)
         if self.decision == "allow":
-            return bool(texts) and all(map(search.finds, texts))
+            return bool(texts) and all(map(pattern.search, texts))
         if isinstance(action, CallFunction):
             texts.append(" ".join(_texts_in([*action.arguments.values()])))
-        if any(map(search.finds, texts)):
+        if any(map(pattern.search, texts)):
             return True
         before = "" if _starts_new_text(action) else context.typed
         typed = _typed_by(action)
-        return bool(before and typed) and search.finds(
-            before + typed, after=len(before)
-        )
+        if not before or not typed:
+            return False
+        return _is_found_after(pattern, before + typed, len(before))
 
     def _contains_points(self, at: tuple[Point, ...]) -> bool:
         if self.region is None:
@@ -498,16 +417,12 @@ class Preset:
         """Return the rule by which the action, or a key of it, is not in the list; ""
         if all is.
         """
-        if (
-            name_of(action) if isinstance(action, Click) else action.kind
-        ) not in self.actions:
+        name = name_of(action) if isinstance(action, Click) else action.kind
+        if name not in self.actions:
             return self.titles[2]
         pressed = keys_of(action, context.held)
-        is_listed = all(
-            keys in self.keys or all(len(key) == 1 for key in keys - {"shift"})
-            for keys in pressed
-        )
-        return "" if is_listed else self.titles[3]
+        unlisted = [keys for keys in pressed if keys not in self.keys]
+        return "" if all(map(_is_character, unlisted)) else self.titles[3]
 
     @property
     def titles(self) -> list[str]:
@@ -522,21 +437,23 @@ class Preset:
         scheme, host, port, path = match.groups()
         if not scheme and not port and not path and "." not in host:  # a plain word
             return False
-        for name, listed_port in (
-            _ENTRY.fullmatch(entry).groups()  # type: ignore[union-attr]
-            for entry in self.hosts
-        ):
-            is_host = (
-                host.lower().endswith(name[1:])
-                if name.startswith("*.")
-                else host.lower() == name
-            )
-            if is_host and (
-                listed_port == "*"
-                or (port == listed_port if listed_port else port in (None, "80", "443"))
-            ):
-                return True
-        return False
+        return any(_is_listed_as(entry, host.lower(), port) for entry in self.hosts)
+
+
+def _is_character(keys: Keys) -> bool:
+    return all(len(key) == 1 for key in keys - {"shift"})
+
+
+def _is_listed_as(entry: str, host: str, port: str | None) -> bool:
+    """Return whether an entry of the list stands for this host and port."""
+    listed_host, listed_port = _ENTRY.fullmatch(entry).groups()  # type: ignore[union-attr]
+    is_host = host == listed_host
+    if listed_host.startswith("*."):
+        is_host = host.endswith(listed_host[1:])
+    if listed_port == "*":
+        return is_host
+    listed_ports = [listed_port] if listed_port else [None, "80", "443"]
+    return is_host and port in listed_ports
 
 
 _CONSEQUENCE: dict[RulingKind, str] = {

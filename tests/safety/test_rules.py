@@ -5,19 +5,16 @@ user's answer makes of it.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.rules import (
     MAX_READ,
     Policy,
     ReviewContext,
     Rule,
-    Search,
     answer,
     deny_unasked,
 )
@@ -206,51 +203,6 @@ def test_rule_matches_where_conditions_hold(
         return rule.matches(proposal, CONTEXT)
 
     assert [given for given in matching + others if is_matched(given)] == matching
-
-
-SLOW = re.compile("(a|aa)+$")
-
-
-@pytest.mark.slow
-def test_slow_pattern_denies_in_time() -> None:
-    rule = Rule("allow", "a trap", on_deny="continue", text=SLOW)
-    ruling = Policy((rule,), source="policy.toml").review(
-        proposed(TypeText("a" * 60 + "!")), CONTEXT
-    )
-    assert (ruling.kind, ruling.ends_run) == ("deny", False)
-    assert (
-        ruling.rule == "rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s"
-    )
-
-
-def test_pattern_over_limit_is_rejected() -> None:
-    with pytest.raises(
-        SettingsError,
-        match=r"^a pattern must have at most 10000 characters, got 10001$",
-    ):
-        Rule("deny", text=re.compile("a" * 10_001))
-
-
-def test_search_limit_ignores_time_between_searches() -> None:
-    search = Search(re.compile("a"), limit_s=0.05)
-    time.sleep(0.1)
-    assert search.finds("a")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        # to the library that searches, a pattern with an error
-        (re.compile("rm{e}"), "rn"),
-        (re.compile(r"\N{LATIN SMALL LETTER A}{2}"), "aa"),
-        (re.compile(r"^\w\w$", re.ASCII), "éé"),
-        (re.compile("a . b  # so", re.VERBOSE | re.DOTALL), "a\nb"),
-    ],
-)
-def test_pattern_matches_as_in_python(pattern: re.Pattern[str], text: str) -> None:
-    proposal = proposed(CallFunction("say", {"x": text}))
-    is_found = bool(pattern.search(text))
-    assert Rule("deny", text=pattern).matches(proposal, CONTEXT) is is_found
 
 
 LONG_TEXTS: list[Action] = [
