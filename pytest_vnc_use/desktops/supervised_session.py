@@ -15,7 +15,7 @@ as it is on this machine.
 
 from __future__ import annotations
 
-import marshal
+import json
 import os
 import re
 import secrets
@@ -460,7 +460,7 @@ class SupervisedSession:
         another machine.
         """
         with _private_file(self.directory / "commands", os.O_APPEND) as file:
-            file.write(marshal.dumps(list(argv)))
+            file.write(json.dumps(list(argv)).encode() + b"\n")
 
     def note_files(self, paths: Sequence[Path]) -> None:
         """Note external files of the desktop, in case its X server cannot remove
@@ -472,7 +472,7 @@ class SupervisedSession:
             if path.exists()
         ]
         with _private_file(self.directory / "files") as file:
-            file.write(marshal.dumps(noted))
+            file.write(json.dumps(noted).encode())
 
     def leave_to_parent(self) -> None:
         """Close what keeps the desktop alive, in a child that was forked."""
@@ -571,7 +571,7 @@ class SupervisedSession:
             os.close(done)
 
     def _request(self, request: tuple[Any, ...], descriptors: Sequence[int]) -> None:
-        content = marshal.dumps(request)
+        content = json.dumps(request).encode()
         # it was killed: the answer's descriptor is then closed
         with self._sending, suppress(BrokenPipeError):
             socket.send_fds(

@@ -1,10 +1,6 @@
 """The supervisor of one desktop: a process that starts all its others, and outlives
 none of them. Linux only.
 
-A desktop waits for its start, so it runs with little of the standard library: with
-`socket`, `signal`, `contextlib` and `ctypes` instead of the modules below them it would
-take 26 ms of the processor, not 9 (measured).
-
 Its parent sends requests over a socket. When the other end of that socket closes, also
 by `kill -9` of the parent, the supervisor ends everything: SIGTERM first, after GRACE_S
 SIGKILL until no child is left. It is a child subreaper, see prctl(2): a process that
@@ -12,11 +8,10 @@ leaves its session, loses its parent and overwrites its environment is still its
 descendant. Then it removes what the desktop has left outside its directory, and the
 directory.
 
-A request is the length of a marshalled tuple, 4 bytes, with descriptors, and that
-tuple:
+A request is the length of a JSON list, 4 bytes, with descriptors, and that list:
 
-    ("start", argv, directory, environment, network)   descriptors: status, stdout, stderr, then 3, 4, … in the process
-    ("end", pid, is_program)                           descriptor: it is closed once the end is complete
+    ["start", argv, directory, environment, network]   descriptors: status, stdout, stderr, then 3, 4, … in the process
+    ["end", pid, is_program]                           descriptor: it is closed once the end is complete
 
 `status` gets records: `STARTED` with the process id, or `FAILED` with the error's
 number and nothing more; then `EXITED` with the exit code, -n for signal n, once all
@@ -26,16 +21,16 @@ namespace, see network_namespace.py. Formats of the files: proc(5).
 
 from __future__ import annotations
 
-import _ctypes
-import _signal  # type: ignore[import-not-found]
-import _socket
-import errno
-import marshal
+import ctypes
+import json
 import os
 import select
+import signal
+import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 
 COMMAND = (
     *(sys.executable, "-I", "-S", "-c"),
@@ -81,18 +76,6 @@ _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class suppress:  # noqa: N801  # its name is that of contextlib
-    """As in contextlib."""
-
-    def __init__(self, *kinds: type[BaseException]) -> None:
-        self._kinds = kinds
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        return kind is not None and issubclass(kind, self._kinds)
-
-
 class BoundedFile:
     """A file that keeps the head and the tail of the data written to it, so that no
     output fills the disk.
@@ -123,7 +106,7 @@ class BoundedFile:
 class Supervisor:
     """The processes of a desktop, their outputs, and the requests."""
 
-    def __init__(self, directory: str, control: _socket.socket) -> None:
+    def __init__(self, directory: str, control: socket.socket) -> None:
         self._directory = directory
         self._control = control
         self._statuses: dict[int, int] = {}
@@ -170,7 +153,7 @@ class Supervisor:
         """Start to end everything."""
         if not self._closing_since_s:
             self._closing_since_s = time.monotonic()
-            _kill([*self.owners()], _signal.SIGTERM)
+            _kill([*self.owners()], signal.SIGTERM)
 
     def owners(self) -> dict[int, int]:
         """Return, for each living descendant, the process started by this one that led
@@ -214,12 +197,9 @@ class Supervisor:
 
     def _serve(self) -> None:
         """Read and handle one request; close if the other end has closed."""
-        head, ancillary, _, _ = self._control.recvmsg(
-            LENGTH.size, _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS)
+        head, descriptors, _, _ = socket.recv_fds(
+            self._control, LENGTH.size, MAX_DESCRIPTORS
         )
-        descriptors = [
-            number for _, _, data in ancillary for number in memoryview(data).cast("i")
-        ]
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         missing = LENGTH.unpack(head)[0] if len(head) == LENGTH.size else 0
@@ -230,7 +210,7 @@ class Supervisor:
         if missing or not chunks:
             self.close()
             return
-        kind, *arguments = marshal.loads(b"".join(chunks))
+        kind, *arguments = json.loads(b"".join(chunks))
         if kind == "start":
             self._start(*arguments, *descriptors)
         else:
@@ -245,7 +225,7 @@ class Supervisor:
         )
         _kill(
             self._descendants_of(pid, is_program),
-            _signal.SIGTERM if is_program else _signal.SIGKILL,
+            signal.SIGTERM if is_program else signal.SIGKILL,
         )
 
     def _descendants_of(self, pid: int, is_program: bool) -> list[int]:
@@ -263,11 +243,11 @@ class Supervisor:
         """Kill what is late, and report each end that is complete."""
         now_s = time.monotonic()
         if self._closing_since_s and now_s > self._closing_since_s + GRACE_S:
-            _kill([*self.owners()], _signal.SIGKILL)
+            _kill([*self.owners()], signal.SIGKILL)
         for pid, (is_program, since_s, done) in [*self._ending.items()]:
             descendants = self._descendants_of(pid, is_program)
             if descendants and now_s > since_s + GRACE_S:
-                _kill(descendants, _signal.SIGKILL)
+                _kill(descendants, signal.SIGKILL)
             if not descendants or now_s > since_s + GIVE_UP_S:
                 del self._ending[pid]
                 os.close(done)
@@ -292,9 +272,10 @@ class Supervisor:
         pid = 0
         try:
             if network and not self._network:
-                holder, self._network = __import__("network_namespace").open_network(
-                    network
-                )
+                # it is beside this file, which the supervisor has on its path
+                import network_namespace  # type: ignore[import-not-found]
+
+                holder, self._network = network_namespace.open_network(network)
                 self._started.add(holder)
             if (pid := os.fork()) == 0:
                 files = [os.open(os.devnull, os.O_RDWR), stdout, stderr, *further]
@@ -341,17 +322,19 @@ class Supervisor:
         """Turn this child into the process. It is killed if the supervisor is."""
         try:
             os.setsid()
-            _prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL)
-            _signal.set_wakeup_fd(-1)
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
             for number in (
-                _signal.SIGCHLD,
-                _signal.SIGTERM,
-                _signal.SIGPIPE,
-                _signal.SIGXFSZ,
+                signal.SIGCHLD,
+                signal.SIGTERM,
+                signal.SIGPIPE,
+                signal.SIGXFSZ,
             ):
-                _signal.signal(number, _signal.SIG_DFL)
+                signal.signal(number, signal.SIG_DFL)
             if network:
-                __import__("network_namespace").join(network)
+                import network_namespace
+
+                network_namespace.join(network)
             for index, file in enumerate(sources := [*files, failing]):
                 while sources[index] < len(files):  # the number is another one's target
                     sources[index] = os.dup(file)
@@ -359,7 +342,7 @@ class Supervisor:
             for target, file in enumerate(sources):
                 os.dup2(file, target)
             os.chdir(directory)
-            _execute(argv, {**environment, PROCESS: str(os.getpid())})
+            os.execvpe(argv[0], argv, {**environment, PROCESS: str(os.getpid())})
         except OSError as exc:
             os.write(failing, b"%d" % (exc.errno or 0))
         finally:
@@ -406,26 +389,7 @@ def _stat(pid: int | str) -> list[bytes]:
 
 
 def _prctl(option: int, value: int | bytes) -> None:
-    library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is this process
-    _ctypes.call_function(_ctypes.dlsym(library, "prctl"), (option, value, 0, 0, 0))
-
-
-def _execute(argv: list[str], environment: dict[str, str]) -> None:
-    """Become a program, as `os.execvpe` does, which imports `warnings` before. Raises
-    OSError.
-    """
-    directories = (
-        [""] if "/" in argv[0] else environment.get("PATH", os.defpath).split(":")
-    )
-    error = OSError(errno.ENOENT, "")
-    for directory in directories:
-        try:
-            os.execve(os.path.join(directory, argv[0]), argv, environment)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError as exc:
-            error = error if error.errno != errno.ENOENT else exc
-    raise error
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _report(status: int, kind: bytes, number: int) -> None:
@@ -442,12 +406,12 @@ def _kill(pids: list[int], number: int) -> None:
 def clean(directory: str, lock: int) -> None:
     """Remove what a desktop has left elsewhere, then its directory, which lists that.
 
-    Its file `commands` has commands to run, such as `docker kill`, a marshalled list
-    each. Its file `files` has paths with identities, because another X server may have
+    Its file `commands` has commands to run, such as `docker kill`, one JSON list a
+    line. Its file `files` has paths with identities, because another X server may have
     taken a path since. The caller holds the `lock`: a directory with another one is a
     later desktop's.
     """
-    import shutil  # these two take longer than all else here, and are for the end
+    import shutil  # a desktop's start waits for what is imported at the top
     import subprocess
 
     try:
@@ -455,32 +419,32 @@ def clean(directory: str, lock: int) -> None:
             return
     except OSError:
         return
-    with (
-        suppress(OSError, EOFError, ValueError, TypeError),
-        open(f"{directory}/commands", "rb") as commands,
-    ):
-        while command := marshal.load(commands):
+    # a file is missing, or the process was killed while it wrote
+    with suppress(OSError, ValueError), open(f"{directory}/commands", "rb") as commands:
+        for line in commands:
+            command = json.loads(line)
             with suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run(
-                    command, stdin=-3, stdout=-3, stderr=-3, timeout=_COMMAND_S
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    timeout=_COMMAND_S,
                 )
-    with (
-        suppress(OSError, EOFError, ValueError, TypeError),
-        open(f"{directory}/files", "rb") as files,
-    ):
-        for path, known_identity in marshal.load(files):
+    with suppress(OSError, ValueError), open(f"{directory}/files", "rb") as files:
+        for path, known_identity in json.load(files):
             with suppress(OSError):
                 if identity(path) == known_identity:
                     os.unlink(path)
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def identity(path: str) -> tuple[int, ...]:
+def identity(path: str) -> list[int]:
     """Return what distinguishes a file from another that later has the same path.
     Raises OSError.
     """
     status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_ctime_ns
+    return [status.st_dev, status.st_ino, status.st_ctime_ns]
 
 
 def supervise(directory: str, *descriptors: str) -> None:
@@ -494,14 +458,14 @@ def supervise(directory: str, *descriptors: str) -> None:
         os.set_inheritable(int(descriptor), False)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_NAME, b"vnc-supervisor")
-    control = _socket.socket(fileno=int(descriptors[0]))
+    control = socket.socket(fileno=int(descriptors[0]))
     wakeup, poke = os.pipe()
     for end in (wakeup, poke):
         os.set_blocking(end, False)
-    _signal.set_wakeup_fd(poke, warn_on_full_buffer=False)
-    _signal.signal(_signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(poke, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     supervisor = Supervisor(directory, control)
-    _signal.signal(_signal.SIGTERM, supervisor.close)
+    signal.signal(signal.SIGTERM, supervisor.close)
     survivors = b""
     pids = supervisor.owners() if supervisor.run(wakeup) else ()
     for pid in pids:
