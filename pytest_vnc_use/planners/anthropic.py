@@ -301,7 +301,6 @@ class AnthropicComputer(ComputerPlanner[ToolUse]):
         excluded_actions: Sequence[str] = (),
         functions: Sequence[Callable[..., object]] = (),
         include_thoughts: bool = False,
-        include_initial_screenshot: bool = True,
         keep_screenshots: int = 3,
         system_instruction: str | None = None,
         max_tokens: int = 16_000,
@@ -318,7 +317,6 @@ class AnthropicComputer(ComputerPlanner[ToolUse]):
             excluded_actions=excluded_actions,
             functions=functions,
             reserved=(*MEMBERS, TOOLSET),
-            include_initial_screenshot=include_initial_screenshot,
             keep_screenshots=keep_screenshots,
         )
         self._fixed: JsonObject = {
@@ -379,8 +377,9 @@ class AnthropicComputer(ComputerPlanner[ToolUse]):
             return _image(self._limit.fit(observation.load_png(seen[number])))
 
         task = prompts.format_task(observation.task, turns[:summarized])
-        first = [*([image(0)] if self._shows_first else []), _text(task)]
-        messages: list[JsonObject] = [{"role": "user", "content": first}]
+        messages: list[JsonObject] = [
+            {"role": "user", "content": [image(0), _text(task)]}
+        ]
         for number, turn in list(enumerate(turns))[summarized:]:
             changed = removed_of(number + 1, self._keep) != removed
             messages.extend(
@@ -471,11 +470,9 @@ def _drop_lengths(schema: Any) -> Any:
             for key, inner in schema.items()
             if key not in ("minItems", "maxItems")
         }
-    return (
-        [_drop_lengths(inner) for inner in schema]
-        if isinstance(schema, list)
-        else schema
-    )
+    if isinstance(schema, list):
+        return [_drop_lengths(inner) for inner in schema]
+    return schema
 
 
 WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})
@@ -490,13 +487,11 @@ def read_answer(body: JsonObject) -> ModelAnswer[ToolUse] | Failure:
     content: Any = body.get("content")
     if reason == "refusal":
         details = body.get("stop_details")
-        details = details if isinstance(details, dict) else {}
-        reasons = [
-            str(details[name])
-            for name in ("category", "explanation")
-            if details.get(name)
-        ]
-        why = ": ".join(reasons) or "no reason given"
+        if not isinstance(details, dict):
+            details = {}
+        reasons = (details.get("category"), details.get("explanation"))
+        why = ": ".join(str(reason) for reason in reasons if reason)
+        why = why or "no reason given"
         return Failure(AnswerRefused(f"the model refused to answer: {why}"))
     if reason == "model_context_window_exceeded":
         return Failure(

@@ -97,7 +97,6 @@ BUTTONS: Mapping[str, Button] = {
     "left": "left",
     "right": "right",
     "wheel": "middle",
-    "middle": "middle",
 }
 MODIFIERS = frozenset(
     {
@@ -132,16 +131,15 @@ def _drag(args: Arguments) -> tuple[Action, ...]:
         raise Unreadable(
             f"'path' must be a list of at least two points, got {path!r:.200}"
         )
-    start, end = (
-        pixel_of(point, args.screen, args.sent) for point in (path[0], path[-1])
-    )
+    start = pixel_of(path[0], args.screen, args.sent)
+    end = pixel_of(path[-1], args.screen, args.sent)
     return while_held(args.keys("keys"), Drag(*start, *end))
 
 
 def _scroll(args: Arguments) -> tuple[Action, ...]:
     """Return the scrolls. Distances are pixels, down and to the right if positive."""
-    right = args.number("scroll_x", "scrollX", default=0.0)
-    down = args.number("scroll_y", "scrollY", default=0.0)
+    right = args.number("scroll_x", default=0.0)
+    down = args.number("scroll_y", default=0.0)
     vertical: Direction = "down" if down > 0 else "up"
     horizontal: Direction = "right" if right > 0 else "left"
     point = args.target()
@@ -233,7 +231,6 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         excluded_actions: Sequence[str] = (),
         functions: Sequence[Callable[..., object]] = (),
         include_thoughts: bool = False,
-        include_initial_screenshot: bool = True,
         keep_screenshots: int = 3,
         system_instruction: str | None = None,
         max_output_tokens: int = 16_000,
@@ -246,7 +243,6 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
             excluded_actions=excluded_actions,
             functions=functions,
             reserved=("computer",),
-            include_initial_screenshot=include_initial_screenshot,
             keep_screenshots=keep_screenshots,
         )
         declared = [  # A strict schema must require every parameter.
@@ -286,7 +282,7 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         removed = removed_of(len(urls), self._keep)
         summarized = max(0, removed - 1)
         task = prompts.format_task(observation.task, turns[:summarized])
-        items = [_users(task, urls[0]() if self._shows_first and not removed else None)]
+        items = [_users(task, None if removed else urls[0]())]
         for turn, url in zip(turns[summarized:], urls[summarized + 1 :], strict=True):
             items.extend(_items_of(turn, url()))
         return items
@@ -296,11 +292,9 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
             if call.get("name") == GIVE_UP.name:
                 [proposal] = read_function_call(call, functions=(GIVE_UP.name,))
                 action = proposal.action
-                return (
-                    str(action.arguments.get("reason") or "")
-                    if isinstance(action, CallFunction)
-                    else ""
-                )
+                if isinstance(action, CallFunction):
+                    return str(action.arguments.get("reason") or "")
+                return ""
         return None
 
     def _proposals(
@@ -309,14 +303,15 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         read: Callable[..., Arguments],
         observation: Observation,
     ) -> list[tuple[Proposal, ...]]:
-        return [
-            (
-                read_function_call(call, functions=self._functions)
-                if call["type"] == "function_call"
-                else read_computer_call(call, read, excluded=self._excluded)
-            )
-            for call in calls
-        ]
+        proposals = []
+        for call in calls:
+            if call["type"] == "function_call":
+                proposals.append(read_function_call(call, functions=self._functions))
+            else:
+                proposals.append(
+                    read_computer_call(call, read, excluded=self._excluded)
+                )
+        return proposals
 
 
 class OpenAIJudge(ServiceJudge):
@@ -409,34 +404,35 @@ def read_function_call(
     """
     name = str(item.get("name"))
     try:
+        if name not in functions:
+            raise Unreadable(
+                f"there is no function {name!r}; use one of those that you were given"
+            )
+        arguments = _arguments_of(item, name)
+    except Unreadable as exc:
+        return proposals_of(name, {}, [InvalidAction(name, str(exc))])
+    return proposals_of(name, arguments, [CallFunction(name, arguments)])
+
+
+def _arguments_of(item: JsonObject, name: str) -> JsonObject:
+    try:
         arguments = json.loads(item.get("arguments") or "{}")
     except (TypeError, ValueError, RecursionError) as exc:
-        arguments = {}
-        problem = f"the arguments of {name!r} must be JSON: {exc}"
-    else:
-        problem = (
-            "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
-        )
-        problem = (
-            problem
-            if isinstance(arguments, dict)
-            else f"the arguments of {name!r} must be a JSON object"
-        )
-    if name not in functions:
-        problem = f"there is no function {name!r}; use one of those that you were given"
-    action = InvalidAction(name, problem) if problem else CallFunction(name, arguments)
-    return proposals_of(name, {} if problem else arguments, [action])
+        raise Unreadable(f"the arguments of {name!r} must be JSON: {exc}") from exc
+    if not isinstance(arguments, dict):
+        raise Unreadable(f"the arguments of {name!r} must be a JSON object")
+    if not is_shallow(arguments):
+        raise Unreadable(f"the arguments of {name!r} {TOO_DEEP}")
+    return arguments
 
 
 def read_confirmation(checks: Any) -> Confirmation | None:
     """Return pending safety checks, each `{"id", "code", "message"}`, as a request for
     the user's confirmation.
     """
-    checks = (
-        [check for check in checks if isinstance(check, dict)]
-        if isinstance(checks, list)
-        else []
-    )
+    if not isinstance(checks, list):
+        return None
+    checks = [check for check in checks if isinstance(check, dict)]
     if not checks:
         return None
     messages = [
@@ -463,20 +459,15 @@ def read_answer(body: JsonObject) -> ModelAnswer[JsonObject] | Failure:
     if body.get("status") != "completed":
         return malformed(f"its status is {body.get('status')!r} {reason}")
     try:
-        content = [
-            part
-            for item in output
-            if item["type"] == "message"
-            for part in item["content"]
-        ]
+        content: list[JsonObject] = []
+        summaries: list[JsonObject] = []
+        for item in output:
+            if item["type"] == "message":
+                content += item["content"]
+            elif item["type"] == "reasoning":
+                summaries += item["summary"]
         if refusal := _join(part.get("refusal") for part in content):
             return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
-        summaries = [
-            part
-            for item in output
-            if item["type"] == "reasoning"
-            for part in item["summary"]
-        ]
         answer = ModelAnswer(
             items=output,
             text=_join(part.get("text") for part in content),
@@ -544,11 +535,11 @@ def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) ->
     """Return whether every call with safety checks was allowed. The service accepts no
     history with others.
     """
-    return all(
-        not was_skipped and all(step.ruling.kind == "allow" for step in steps)
-        for item, steps, was_skipped in zip(asked, calls, skipped(calls), strict=True)
-        if item.get("pending_safety_checks")
-    )
+    for item, steps, was_skipped in zip(asked, calls, skipped(calls), strict=True):
+        is_allowed = all(step.ruling.kind == "allow" for step in steps)
+        if item.get("pending_safety_checks") and (was_skipped or not is_allowed):
+            return False
+    return True
 
 
 def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
@@ -570,19 +561,16 @@ def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
             "detail": "original",
         },
     }
-    checks = item.get("pending_safety_checks")
-    return output | ({"acknowledged_safety_checks": checks} if checks else {})
+    if checks := item.get("pending_safety_checks"):
+        output["acknowledged_safety_checks"] = checks
+    return output
 
 
 def _users(text: str, url: str | None = None) -> JsonObject:
-    image = (
-        [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
-    )
-    return {
-        "type": "message",
-        "role": "user",
-        "content": [{"type": "input_text", "text": text}, *image],
-    }
+    content = [{"type": "input_text", "text": text}]
+    if url:
+        content.append({"type": "input_image", "image_url": url, "detail": "original"})
+    return {"type": "message", "role": "user", "content": content}
 
 
 def _url(screen: FrameRef, observation: Observation) -> str:

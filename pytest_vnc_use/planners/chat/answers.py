@@ -89,10 +89,10 @@ one if nothing came with it.
 """
 
 NOT_AN_OBJECT = "not an object"
-NAMES = ("command", "name", "action", "tool")
+NAMES = ("command", "name", "action")
 LABELS = ("id", "type", "index", "call_id")
 """Fields beside a call that do not say what it does."""
-ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
+ARGUMENTS = ("arguments", "params", "parameters")
 
 
 def read_answer(body: JsonObject) -> ModelAnswer[FunctionCall] | Failure:
@@ -222,16 +222,17 @@ def _calls_in(content: str) -> tuple[str, tuple[FunctionCall, ...]]:
     """Return the content without its calls, and the calls. An unreadable call has a
     `problem`.
     """
-    calls = (
+    found = (
         _marked_calls(_TOOL_CALL, content)
         or _named_calls(content)
         or _marked_calls(_FENCED, content)
-    )
-    return (
-        calls
         or _last_calls(content)
-        or (content, (_unread(content),) if _CALL_LIKE.search(content) else ())
     )
+    if found:
+        return found
+    if _CALL_LIKE.search(content):
+        return content, (_unread(content),)
+    return content, ()
 
 
 def _marked_calls(
@@ -240,10 +241,10 @@ def _marked_calls(
     """Return the calls in marked texts that begin as JSON."""
     calls: list[FunctionCall] = []
     for text in pattern.findall(content):
+        if not text.lstrip().startswith(("{", "[")):
+            continue
         try:
-            calls += (
-                _written_calls(text) if text.lstrip().startswith(("{", "[")) else ()
-            )
+            calls += _written_calls(text)
         except NotJson:
             calls.append(_unread(text))
     return (_without_marks(pattern.sub("", content)), tuple(calls)) if calls else None
@@ -263,22 +264,19 @@ def _named_calls(content: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
 
 def _named_call(name: str, text: str) -> FunctionCall:
     pairs = _PAIR.findall(text)
+    if not all(closed for *_, closed in pairs):
+        return _unread(name + text)
     args: JsonObject = {
         one or other: value.removeprefix("\n").removesuffix("\n")
         for one, other, value, _ in pairs
     }
     json_begin = None if pairs else _JSON_AFTER.match(text)
-    try:
-        args = (
-            read_arguments(_decode(text, json_begin.end())[0]) if json_begin else args
-        )
-    except NotJson:
-        return _unread(name + text)
-    return (
-        FunctionCall(tool_name(name), args)
-        if all(closed for *_, closed in pairs)
-        else _unread(name + text)
-    )
+    if json_begin:
+        try:
+            args = read_arguments(_decode(text, json_begin.end())[0])
+        except NotJson:
+            return _unread(name + text)
+    return FunctionCall(tool_name(name), args)
 
 
 def _last_calls(content: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
@@ -287,11 +285,9 @@ def _last_calls(content: str) -> tuple[str, tuple[FunctionCall, ...]] | None:
         with suppress(NotJson):
             calls = _written_calls(content[begin.start() :])
             before = _without_marks(content[: begin.start()])
-            return (
-                (before, tuple(calls))
-                if calls and not _CALL_LIKE.search(before)
-                else None
-            )
+            if calls and not _CALL_LIKE.search(before):
+                return before, tuple(calls)
+            return None
     return None
 
 

@@ -56,13 +56,14 @@ from pytest_vnc_use.planners.common.toolset import (
     left_at,
     reject_call,
 )
-from pytest_vnc_use.planners.common.turns import screens_seen
+from pytest_vnc_use.planners.common.turns import screens_seen, steps_of
 from pytest_vnc_use.types import (
     CallFunction,
     Decision,
     FrameRef,
     JsonObject,
     Observation,
+    Proposal,
     Step,
     Turn,
     Usage,
@@ -118,7 +119,6 @@ class OpenAICompatible:
         functions: Sequence[Offered] = (),
         excluded_actions: Sequence[str] = (),
         keep_screenshots: int = 3,
-        include_initial_screenshot: bool = True,
         reasoning_turns: int = 0,
         temperature: float | None = None,
         max_tokens: int = 4096,
@@ -145,7 +145,6 @@ class OpenAICompatible:
         self._temperature = {} if temperature is None else {"temperature": temperature}
         self._keep_screenshots = keep_screenshots
         self._reasoning_turns = reasoning_turns
-        self._shows_first = include_initial_screenshot
         self._log = log
         self._system_instruction = system_instruction
         self._backoff = backoff or Backoff()
@@ -232,9 +231,7 @@ class OpenAICompatible:
         older = turns[:-KEPT_TURNS]
         has_screen = [*map(self._shows_screen, recent)]
         first = observation.first_frame if turns else observation.frame
-        with_first = (
-            self._shows_first and not older and sum(has_screen) < self._keep_screenshots
-        )
+        with_first = not older and sum(has_screen) < self._keep_screenshots
         task = prompts.format_task(observation.task, older)
         messages: list[Message] = [
             {"role": "system", "content": system},
@@ -261,12 +258,9 @@ class OpenAICompatible:
 
     def _shows_screen(self, turn: Turn) -> bool:
         """Return whether the model gets a screenshot after this turn."""
-        chat = turn.decision.provider_details.get("chat") or {
-            "message": {"tool_calls": []}
-        }
-        if {call["function"]["name"] for call in chat["message"]["tool_calls"]} == {
-            self._toolset.table.batch
-        }:
+        chat = turn.decision.provider_details.get("chat")
+        calls = chat["message"]["tool_calls"] if chat else []
+        if {call["function"]["name"] for call in calls} == {self._toolset.table.batch}:
             # the results of a batch are text only
             return self._toolset.table.always_shows_screen
         return any(
@@ -346,11 +340,9 @@ class OpenAICompatible:
         """Return the size of the newest screenshot if the model's coordinates are
         pixels of it.
         """
-        return (
-            png_size(observation.load_png(observation.frame))
-            if self._coordinates == "pixels"
-            else None
-        )
+        if self._coordinates != "pixels":
+            return None
+        return png_size(observation.load_png(observation.frame))
 
     def _request(self, messages: Sequence[Message]) -> JsonObject:
         tools = [
@@ -365,18 +357,17 @@ class OpenAICompatible:
             for tool in self._toolset.declarations
         ]
         table = self._toolset.table
-        single = (
-            {"parallel_tool_calls": False}
-            if table.max_actions == 1 and not table.typed_errors
-            else {}
-        )
-        base = {
+        request = {
             "model": self._service.model,
             "messages": list(messages),
             "tools": tools,
             "tool_choice": "auto",
+            "max_tokens": self._max_tokens,
+            **self._temperature,
         }
-        return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
+        if table.max_actions == 1 and not table.typed_errors:
+            request["parallel_tool_calls"] = False
+        return request
 
     def _decision(
         self, answer: ModelAnswer[FunctionCall], observation: Observation
@@ -407,9 +398,9 @@ class OpenAICompatible:
         ]
         if table.typed_errors:
             readings = readings[: table.max_actions]
-        actions = sum(
-            1 if isinstance(reading, EndOfRun) else len(reading) for reading in readings
-        )
+        actions = 0
+        for reading in readings:
+            actions += 1 if isinstance(reading, EndOfRun) else len(reading)
         if actions > (maximum := table.max_actions):
             problem = (
                 f"one turn may hold {maximum} action{'s' if maximum > 1 else ''}, got"
@@ -423,19 +414,20 @@ class OpenAICompatible:
                 reading.kind == "gave_up" or len(readings) == 1
             ):
                 return Decision(reading.kind, reading.text or answer.text)
-        groups = [
-            (
-                (reject_call(call, prompts.TOO_EARLY),)
-                if isinstance(reading, EndOfRun)
-                else reading
-            )
-            for call, reading in zip(answer.calls, readings, strict=False)
-        ]
-        counts = [*map(len, groups), *[0] * (len(answer.calls) - len(groups))]
-        flat = tuple(proposal for group in groups for proposal in group)
+        proposals: list[Proposal] = []
+        counts = [0] * len(answer.calls)
+        for number, reading in enumerate(readings):
+            if isinstance(reading, EndOfRun):
+                reading = (reject_call(answer.calls[number], prompts.TOO_EARLY),)
+            counts[number] = len(reading)
+            proposals += reading
         details = details_of(answer, counts, len(observation.turns) + 1)
         return Decision(
-            "act", answer.text, flat, stop_at_error=True, provider_details=details
+            "act",
+            answer.text,
+            tuple(proposals),
+            stop_at_error=True,
+            provider_details=details,
         )
 
 
@@ -443,32 +435,22 @@ def _at_configured_size(observation: Observation) -> Observation:
     """Return the observation with screenshots no longer on any side than the newest
     call of `configure` allows.
     """
-    steps = [
-        step
-        for turn in observation.turns
-        for step in turn.steps
-        if not prompts.problem_of(step)
-    ]
-    configured = [
-        step.proposal.action
-        for step in steps
-        if isinstance(step.proposal.action, CallFunction)
-    ]
-    values = (
-        action.arguments.get("screenshot_max_side")
-        for action in configured
-        if action.name == "configure"
-    )
-    sides = [side for side in values if side]
-    if not sides:
+    max_side = 0
+    for step in steps_of(observation.turns):
+        action = step.proposal.action
+        if prompts.problem_of(step) or not isinstance(action, CallFunction):
+            continue
+        if action.name == "configure":
+            max_side = action.arguments.get("screenshot_max_side") or max_side
+    if not max_side:
         return observation
 
     def load(screen: FrameRef) -> bytes:
-        width, height = png_size(png := observation.load_png(screen))
-        scale = min(1.0, sides[-1] / max(width, height))
-        return resized(
-            png, (max(1, round(width * scale)), max(1, round(height * scale)))
-        )
+        png = observation.load_png(screen)
+        width, height = png_size(png)
+        scale = min(1.0, max_side / max(width, height))
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        return resized(png, size)
 
     return replace(observation, load_png=load)
 
@@ -544,11 +526,9 @@ def details_of(
 
 
 def _cut(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-    return (
-        text
-        if len(text) <= max_length
-        else f"{text[:max_length]} … (cut, of {len(text)} characters)"
-    )
+    if len(text) <= max_length:
+        return text
+    return f"{text[:max_length]} … (cut, of {len(text)} characters)"
 
 
 def chat_service(base_url: str, model: str, api_key: ApiKey = None) -> Service:
@@ -561,9 +541,8 @@ def chat_service(base_url: str, model: str, api_key: ApiKey = None) -> Service:
     for name, text in (("base_url", base_url), ("model", model)):
         if not text:
             raise SettingsError(f"{name} must not be empty, got {text!r}")
-    key = (
-        resolve_key(api_key, ()) if callable(api_key) or (api_key or "").strip() else ""
-    )
+    has_key = callable(api_key) or bool((api_key or "").strip())
+    key = resolve_key(api_key, ()) if has_key else ""
     split_url = urlsplit(resolve_url(base_url) or "")
     if split_url.username is not None:
         raise SettingsError(
@@ -618,11 +597,9 @@ class ChatJudge(ServiceJudge):
             self._fixed["temperature"] = temperature
 
     def _grid(self, screen: FrameRef) -> Grid:
-        return (
-            Grid(screen.width, screen.height)
-            if self._coordinates == "pixels"
-            else Grid(GRID, GRID)
-        )
+        if self._coordinates == "pixels":
+            return Grid(screen.width, screen.height)
+        return Grid(GRID, GRID)
 
     def _body(self, rules: str, asked: Observation) -> JsonObject:
         question = user_message(asked.task, asked.load_png(asked.frame))
@@ -637,13 +614,11 @@ class ChatJudge(ServiceJudge):
 
     def _whole_answer(self, body: JsonObject) -> ModelAnswer[FunctionCall] | Failure:
         answer = read_answer(body)
-        if not isinstance(answer, Failure) and answer.cut_off:
+        if isinstance(answer, Failure):
+            return answer
+        if answer.cut_off:
             return malformed(f"it was cut off at max_tokens={self._max_tokens}")
-        return (
-            answer
-            if isinstance(answer, Failure)
-            else replace(answer, model=answer.model or self._service.model)
-        )
+        return replace(answer, model=answer.model or self._service.model)
 
 
 class AgentLog:

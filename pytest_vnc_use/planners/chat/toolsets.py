@@ -86,14 +86,13 @@ def _any_click(args: Arguments) -> Action:
 
 
 def _drag(args: Arguments) -> Action:
-    start = args.point("from_", "start_", "source_")
-    return Drag(*start, *args.point("to_", "end_", "target_", "destination_"))
+    return Drag(*args.point("from_"), *args.point("to_"))
 
 
-def _scroll(args: Arguments, *names: str) -> Action:
+def _scroll(args: Arguments, name: str) -> Action:
     """Return the scroll. A negative number of clicks turns the wheel the other way."""
     direction = args.direction("direction")
-    clicks = args.number(*names)
+    clicks = args.number(name)
     x, y = args.target() if args.has_point() else args.middle()
     return Scroll(
         x,
@@ -106,7 +105,7 @@ def _scroll(args: Arguments, *names: str) -> Action:
 def _type_text(args: Arguments) -> Action:
     x, y = args.target() if args.has_point() else (None, None)
     return TypeText(
-        args.text("text", "content"),
+        args.text("text"),
         x,
         y,
         press_enter=args.flag("press_enter", default=False),
@@ -125,8 +124,8 @@ def _tap(args: Arguments) -> Action:
     return KeyCombo(keys)
 
 
-def _wait(args: Arguments, *names: str, unit_s: float = 1.0) -> Action:
-    return Wait(seconds_to_wait(args.number(*names) * unit_s))
+def _wait(args: Arguments, name: str, *, unit_s: float = 1.0) -> Action:
+    return Wait(seconds_to_wait(args.number(name) * unit_s))
 
 
 def _take_screenshot(_: Arguments) -> Action:
@@ -182,7 +181,7 @@ COMMANDS = Table(
         ),
         "scroll": tool(
             "Turn the wheel by some clicks, at a point or in the middle of the screen.",
-            lambda args: _scroll(args, "clicks", "amount", "notches"),
+            lambda args: _scroll(args, "clicks"),
             {"direction": DIRECTION},
             clicks={**INTEGER, "default": 3},
             **POINT,
@@ -205,12 +204,12 @@ COMMANDS = Table(
         ),
         "wait": tool(
             "Let some seconds pass, then look again.",
-            lambda args: _wait(args, "seconds", "duration", "time"),
+            lambda args: _wait(args, "seconds"),
             seconds={**NUMBER, "default": 1},
         ),
         "open_url": tool(
             "Open a URL in the focused browser.",
-            lambda args: OpenUrl(args.text("url", "address")),
+            lambda args: OpenUrl(args.text("url")),
             {"url": TEXT},
         ),
         "go_back": tool(
@@ -323,7 +322,7 @@ COMPUTER_USE = Table(
         "hscroll": tool("", partial(_scroll_pixels, positive="right", negative="left")),
         "wait": tool(
             "",
-            lambda args: _wait(args, "time", "duration"),
+            lambda args: _wait(args, "time"),
             time={**NUMBER, "default": 1},
         ),
         "screenshot": tool("", _take_screenshot),
@@ -376,11 +375,9 @@ def _configure(args: Arguments) -> Action:
 
 def _describe_vnc(rows: Sequence[tuple[str, Tool]]) -> Declaration:
     commands = [row.declaration(name) for name, row in rows if not row.ends]
-    args = {
-        name: schema
-        for row in commands
-        for name, schema in row.parameters["properties"].items()
-    }
+    args: JsonObject = {}
+    for row in commands:
+        args |= row.parameters["properties"]
     lines = [
         f"{row.name} {{{', '.join(row.parameters['properties'])}}}: {row.description}"
         for row in commands
@@ -517,9 +514,9 @@ def _box_centre(args: Arguments) -> Point:
     inside = [min(max(number, 0.0), float(GRID)) for number in numbers]
     x = sum(inside[::2]) / len(inside[::2])
     y = sum(inside[1::2]) / len(inside[1::2])
-    return int(x / GRID * (args.screen.width - 1)), int(
-        y / GRID * (args.screen.height - 1)
-    )
+    column = int(x / GRID * (args.screen.width - 1))
+    row = int(y / GRID * (args.screen.height - 1))
+    return column, row
 
 
 def _click_element(args: Arguments) -> Action:

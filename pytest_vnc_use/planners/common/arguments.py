@@ -32,7 +32,7 @@ DIRECTIONS: dict[str, Direction] = {
     "left": "left",
     "right": "right",
 }
-REASONS = ("intent", "reason", "reasoning", "thought", "explanation")
+REASONS = ("intent", "reason", "thought")
 """The names under which a model gives the reason for a call. The first one present
 becomes the intent.
 """
@@ -267,7 +267,7 @@ def read_action(
     return (InvalidAction(name, problem),)
 
 
-FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+FLAGS = {"true": True, "false": False}
 
 
 def number_of(name: str, value: Any) -> float:
@@ -343,18 +343,9 @@ pixels of the screenshot.
 GRID = 1000
 MAX_VALUE_LENGTH = 200
 MAX_NUMBER = 1e300
-POINTS = (
-    "point",
-    "coordinate",
-    "coordinates",
-    "position",
-    "box",
-    "bbox",
-    "bbox_2d",
-    "point_2d",
-)
+POINTS = ("point", "coordinate")
 """The names under which models give a point, or a box around it, in one argument."""
-CORNERS = (("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"), ("x", "y"))
+CORNERS = (("x1", "y1", "x2", "y2"), ("x", "y"))
 
 _TAG = re.compile(r"<[^<>]*>")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")

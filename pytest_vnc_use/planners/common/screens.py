@@ -29,20 +29,14 @@ class ImageLimit:
     def fitted(self, width: int, height: int) -> tuple[int, int]:
         """Return the largest size of the same shape within the limit, in pixels."""
         longer = max(width, height)
-        sides = range(min(self.max_side, longer), 0, -1)
-        sizes = (
-            (
-                max(1, round(width * side / longer)),
-                max(1, round(height * side / longer)),
-            )
-            for side in sides
-        )
-        return next(
-            (across, down)
-            for across, down in sizes
-            if math.ceil(across / self.patch) * math.ceil(down / self.patch)
-            <= self.patches
-        )
+        side = min(self.max_side, longer)
+        while True:
+            across = max(1, round(width * side / longer))
+            down = max(1, round(height * side / longer))
+            patches = math.ceil(across / self.patch) * math.ceil(down / self.patch)
+            if patches <= self.patches:
+                return across, down
+            side -= 1
 
     def fit(self, png: bytes) -> bytes:
         """Return the PNG in the largest size within the limit; unchanged if it has that

@@ -113,7 +113,6 @@ class ComputerPlanner(ServicePlanner[ModelAnswer[Call]]):
         excluded_actions: Sequence[str],
         functions: Sequence[Callable[..., object]],
         reserved: Sequence[str],
-        include_initial_screenshot: bool,
         keep_screenshots: int,
     ) -> None:
         """Raise SettingsError. `reserved` are names that no user function may have."""
@@ -126,7 +125,6 @@ class ComputerPlanner(ServicePlanner[ModelAnswer[Call]]):
             declaration.name for declaration in self._declarations
         )
         self._keep = keep_screenshots
-        self._shows_first = include_initial_screenshot
 
     def _decision(
         self, answer: ModelAnswer[Call], observation: Observation

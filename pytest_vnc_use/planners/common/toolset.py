@@ -16,7 +16,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, reason_in
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
-from pytest_vnc_use.planners.common.turns import pointer_after
+from pytest_vnc_use.planners.common.turns import pointer_after, steps_of
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -427,12 +427,11 @@ def left_at(turns: Sequence[Turn]) -> Point | None:
     """Return where the last action that moved the pointer left it; None if there was
     none.
     """
-    actions: list[Action] = []
-    for turn in turns:
-        for step in turn.steps:
-            if not step.error and step.ruling.kind == "allow":
-                actions.append(step.proposal.action)
-    return pointer_after(actions)
+    return pointer_after(
+        step.proposal.action
+        for step in steps_of(turns)
+        if not step.error and step.ruling.kind == "allow"
+    )
 
 
 def check_at_least_one(**numbers: int) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from pytest_vnc_use.planners.common import prompts
@@ -28,6 +28,11 @@ KEPT_TURNS = 20
 
 CallSteps = tuple[Step, ...]
 """The steps of one call, in order."""
+
+
+def steps_of(turns: Iterable[Turn]) -> list[Step]:
+    """Return the steps of all these turns, in order."""
+    return list(chain.from_iterable(turn.steps for turn in turns))
 
 
 def while_held(keys: Sequence[str], *actions: Action) -> tuple[Action, ...]:

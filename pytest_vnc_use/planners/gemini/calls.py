@@ -1,9 +1,8 @@
 """Gemini's function calls, in both tool formats of Computer Use, read as actions in
 screen pixels.
 
-The names in a call decide the format, not the model's name. Calls are read as models
-really send them: numbers as strings or floats or off the grid, points as pairs,
-functions under their neighbours' names. An unreadable call becomes an `InvalidAction`
+The names in a call decide the format, not the model's name. Numbers may be text, floats
+or off the grid, and points may be pairs. An unreadable call becomes an `InvalidAction`
 that says why, for the model's next turn.
 """
 
@@ -24,7 +23,6 @@ from pytest_vnc_use.planners.common.arguments import (
     Unreadable,
     number_of,
     on_grid,
-    pixel_of,
     read_action,
     reason_in,
     seconds_to_wait,
@@ -150,23 +148,24 @@ def _read_action(
         )
     if name == BROWSER_STATE.name:
         return InvalidAction(name, NO_DEVTOOLS.format(name=name))
-    meant = MADE_UP.get(name, name)
     if name == DONE.name:
         return InvalidAction(name, TOO_EARLY)
-    readers = {name: READERS[meant]} if meant in READERS else {}
-    arguments = Arguments(args, screen)
     [action] = read_action(
-        name, arguments, readers, offered=names.offered or READERS, noun="function"
+        name,
+        Arguments(args, screen),
+        READERS,
+        offered=names.offered or READERS,
+        noun="function",
     )
-    if meant == "search" and names.search_page and isinstance(action, KeyCombo):
+    if name == "search" and names.search_page and isinstance(action, KeyCombo):
         action = OpenUrl(names.search_page)
     if (
-        meant == "open_web_browser"
+        name == "open_web_browser"
         and names.opens_browser
         and isinstance(action, TakeScreenshot)
     ):
         action = OpenUrl(EMPTY_PAGE)
-    excluding = excluding_name(meant, action, names.excluded)
+    excluding = excluding_name(name, action, names.excluded)
     if excluding is None:
         return action
     return InvalidAction(
@@ -182,20 +181,8 @@ def _drag(args: Arguments) -> Action:
     """Return the drag. Both tool formats call it drag_and_drop, with different
     arguments.
     """
-    if args.has("path"):
-        path = args.first("path")
-        if not isinstance(path, (list, tuple)) or len(path) < 2:
-            raise Unreadable(f"'path' must be a list of [x, y] pairs, got {path!r}")
-        return Drag(*pixel_of(path[0], args.screen), *pixel_of(path[-1], args.screen))
-    start = args.point(
-        *(
-            prefix
-            for prefix in ("start_", "source_", "from_")
-            if args.has_point(prefix)
-        ),
-        "",
-    )
-    return Drag(*start, *args.point("end_", "destination_", "target_", "to_"))
+    start = args.point("start_") if args.has_point("start_") else args.target()
+    return Drag(*start, *args.point("end_", "destination_"))
 
 
 def _type(
@@ -204,19 +191,17 @@ def _type(
     x, y = args.target() if args.has_point() else (None, None)
     enter = args.flag("press_enter", default=press_enter)
     clear = args.flag("clear_before_typing", default=clear_first)
-    return TypeText(
-        args.text("text", "content"), x, y, press_enter=enter, clear_first=clear
-    )
+    return TypeText(args.text("text"), x, y, press_enter=enter, clear_first=clear)
 
 
 def _scroll(args: Arguments, *, default: int) -> Action:
     """Return the scroll. Models give wheel clicks, or a magnitude on the grid: a share
     of the side along the scroll.
     """
-    direction = args.direction("direction", "scroll_direction")
+    direction = args.direction("direction")
     x, y = args.target() if args.has_point() else args.middle()
-    if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):
-        clicks = args.number("magnitude_in_wheel_clicks", "clicks", "amount")
+    if args.has("magnitude_in_wheel_clicks"):
+        clicks = args.number("magnitude_in_wheel_clicks")
     else:
         size = args.screen.height if direction in ("up", "down") else args.screen.width
         magnitude = min(
@@ -238,9 +223,7 @@ def _one_key(args: Arguments) -> str:
 
 
 def _wait(args: Arguments, *, default: float = 1.0) -> Action:
-    return Wait(
-        seconds_to_wait(args.number("seconds", "duration", "time", default=default))
-    )
+    return Wait(seconds_to_wait(args.number("seconds", default=default)))
 
 
 DESKTOP: Mapping[str, Reader] = {
@@ -274,7 +257,7 @@ OLDER: Mapping[str, Reader] = {
     "scroll_document": partial(_scroll, default=800),
     "scroll_at": partial(_scroll, default=800),
     "wait_5_seconds": lambda _: Wait(5.0),
-    "navigate": lambda args: OpenUrl(args.text("url", "address")),
+    "navigate": lambda args: OpenUrl(args.text("url")),
     "go_back": lambda _: TraverseHistory("back"),
     "go_forward": lambda _: TraverseHistory("forward"),
     "search": lambda _: KeyCombo(("ctrl", "k")),
@@ -285,20 +268,6 @@ lacks are done by keyboard.
 
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)
-
-
-MADE_UP = {
-    "mouse_click": "click",
-    "left_click": "click",
-    "mouse_move": "move",
-    "type_text": "type",
-    "key": "press_key",
-    "press_key_combination": "hotkey",
-    "open_url": "navigate",
-    "drag": "drag_and_drop",
-    "screenshot": "take_screenshot",
-}
-"""Names that models use although no tool format has them, with their meanings."""
 
 SAME_AS = {
     "click_at": "click",

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -49,6 +48,7 @@ from pytest_vnc_use.planners.common.turns import (
     KEPT_TURNS,
     newest_with_images,
     removed_of,
+    steps_of,
 )
 from pytest_vnc_use.planners.gemini.calls import (
     PREDEFINED_FUNCTIONS,
@@ -201,20 +201,16 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
             }
             for tool in (DONE, GIVE_UP, *declarations)
         ]
+        generation: dict[str, Any] = {"maxOutputTokens": max_output_tokens}
+        if include_thoughts:
+            generation["thinkingConfig"] = {"includeThoughts": True}
         operator = prompts.BROWSER_OPERATOR if self._in_browser else prompts.OPERATOR
         self._fixed: JsonObject = {
             "systemInstruction": _user(
                 operator if system_instruction is None else system_instruction
             ),
             "tools": [{"computerUse": computer}, {"functionDeclarations": declared_as}],
-            "generationConfig": {
-                "maxOutputTokens": max_output_tokens,
-                **(
-                    {"thinkingConfig": {"includeThoughts": True}}
-                    if include_thoughts
-                    else {}
-                ),
-            },
+            "generationConfig": generation,
         }
 
     def _body(self, observation: Observation) -> JsonObject:
@@ -245,8 +241,7 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         opened = any(
             step.proposal.as_proposed.get("name") == "open_web_browser"
             and not prompts.problem_of(step)
-            for turn in observation.turns
-            for step in turn.steps
+            for step in steps_of(observation.turns)
         )
         proposals: list[Proposal] = []
         for call in answer.calls:
@@ -267,7 +262,7 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
             if self._keep
             else removed_of(len(turns), ALL_TURNS)
         )
-        steps = [step for turn in turns for step in turn.steps]
+        steps = steps_of(turns)
         # the screen of the next request
         seen = [*(step.frame_before for step in steps[1:]), observation.frame]
         keep = self._keep or len(steps) + 1
@@ -279,11 +274,8 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         }
 
         def png_after(step: Step) -> bytes | None:
-            return (
-                observation.load_png(frame_after[step.number])
-                if step.number in frame_after
-                else None
-            )
+            frame = frame_after.get(step.number)
+            return None if frame is None else observation.load_png(frame)
 
         first = observation.first_frame if steps else observation.frame
         with_first = self._shows_first and len(steps) < keep
@@ -401,14 +393,13 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         body = _as_json(response)
         candidates = body.get("candidates") or [{"content": body}]
         calls = extract_function_calls(candidates[0].get("content") or {})
-        return [
-            {
-                "name": call.name,
-                "args": dict(call.args),
-                **({"id": call.id} if call.id else {}),
-            }
-            for call in calls
-        ]
+        found = []
+        for call in calls:
+            fields = {"name": call.name, "args": dict(call.args)}
+            if call.id:
+                fields["id"] = call.id
+            found.append(fields)
+        return found
 
     def build_function_response(
         self,
@@ -557,12 +548,13 @@ def usage_of(body: JsonObject) -> Usage:
 
 def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
     """Yield the turns; a step without a URL gets the URL of the step before."""
-    steps = accumulate(
-        (step for turn in turns for step in turn.steps),
-        lambda before, now: now if now.url else replace(now, url=before.url),
-    )
+    url = ""
     for turn in turns:
-        yield replace(turn, steps=tuple(islice(steps, len(turn.steps))))
+        steps = []
+        for step in turn.steps:
+            url = step.url or url
+            steps.append(replace(step, url=url))
+        yield replace(turn, steps=tuple(steps))
 
 
 def gemini_service(
@@ -609,10 +601,10 @@ def describe_model(model: str, *, timeout_s: float) -> JsonObject:
 
 
 def _user(text: str, png: bytes | None = None) -> JsonObject:
-    return {
-        "role": "user",
-        "parts": [{"text": text}, *([] if png is None else [_image(png)])],
-    }
+    parts: list[JsonObject] = [{"text": text}]
+    if png is not None:
+        parts.append(_image(png))
+    return {"role": "user", "parts": parts}
 
 
 def _image(png: bytes) -> JsonObject:
@@ -624,12 +616,12 @@ def _image(png: bytes) -> JsonObject:
 def _function_response(
     name: str, response: JsonObject, png: bytes | None, call_id: str = ""
 ) -> JsonObject:
-    named: JsonObject = {
-        "name": name,
-        "response": dict(response),
-        **({"id": call_id} if call_id else {}),
-    }
-    return named if png is None else {**named, "parts": [_image(png)]}
+    fields: dict[str, Any] = {"name": name, "response": dict(response)}
+    if call_id:
+        fields["id"] = call_id
+    if png is not None:
+        fields["parts"] = [_image(png)]
+    return fields
 
 
 def _member(kind: str, name: str, members: Sequence[str]) -> str:
