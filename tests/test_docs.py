@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from pytest_vnc_use import cli, errors
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.settings.settings import Settings
 
 pytest.importorskip("pytest_playwright", reason="pip install -e '.[playwright]'")

@@ -63,7 +63,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 class Commands(Protocol):
-    """What a module adds its commands to: argparse's, which has no public name."""
+    """The subparsers of argparse, whose class has no public name."""
 
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
         """Add a command, and return its parser."""
@@ -92,9 +92,8 @@ def _run(argv: Sequence[str] | None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     try:
         use_named_env_file()
-        arguments, unknown = (root := parser(argv[0] if argv else "")).parse_known_args(
-            argv
-        )
+        root = parser(argv[0] if argv else "")
+        arguments, unknown = root.parse_known_args(argv)
         if "sentence" in arguments and bool(arguments.sentence) == bool(arguments.task):
             if not arguments.task and not unknown:
                 root.error("the following arguments are required: TASK")
@@ -114,25 +113,21 @@ def _unknown(argv: Sequence[str]) -> str:
     """Return the error for unknown options, without their values: a terminal may be a
     log, and a value a password.
     """
-    options = [
-        arg.partition("=")[0] if arg.startswith("--") else arg[:2]
-        for arg in argv
-        if arg.startswith("-")
-    ]
-    hint = (
-        "; a password is given by its variable: --password-env NAME"
-        if "--password" in options
-        else ""
-    )
-    return (
-        "unrecognized arguments:"
-        f" {' '.join(options) or f'{len(argv)} more than the command has'}{hint}"
-    )
+    options = []
+    for arg in argv:
+        if arg.startswith("--"):
+            options.append(arg.partition("=")[0])
+        elif arg.startswith("-"):
+            options.append(arg[:2])
+    shown = " ".join(options) or f"{len(argv)} more than the command has"
+    if "--password" in options:
+        shown += "; a password is given by its variable: --password-env NAME"
+    return f"unrecognized arguments: {shown}"
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that, with those of its commands, knows no abbreviated options:
-    --password is not --password-env.
+    """A parser without abbreviated options, also in its commands: --password is not
+    --password-env.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -140,8 +135,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
-    """Return the parser of the command line, or for one command its own part: to import
-    all of them takes a second.
+    """Return the parser of one command, or of all of them. Importing all takes a
+    second.
     """
     root: argparse.ArgumentParser = _Parser(
         prog="cua-vnc",
@@ -153,8 +148,7 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         "--version", action="version", version=plugin_version, help="Print the version"
     )
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    for module in [
-        name for name, its in _COMMANDS.items() if command in its
-    ] or _COMMANDS:
+    modules = [name for name, names in _COMMANDS.items() if command in names]
+    for module in modules or _COMMANDS:
         import_module(f"pytest_vnc_use.cli.{module}").add(commands)
     return root

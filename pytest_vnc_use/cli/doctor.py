@@ -110,31 +110,29 @@ def _doctor(arguments: argparse.Namespace) -> int:
     directory = Path.cwd()
     if not os.environ.get(VARIABLE):  # else that file has been read
         use_env_file(ini.options.get("vnc_env_file"), directory)
-    of_project = {
-        name: value
-        for name in FIELDS
-        if (value := ini.options.get(f"vnc_{name}")) is not None
-    }
-    in_ini = {
-        name: absolute_text(name, value, directory) if isinstance(value, str) else value
-        for name, value in of_project.items()
-    }
+    in_ini = {}
+    for name in FIELDS:
+        value = ini.options.get(f"vnc_{name}")
+        if isinstance(value, str):
+            value = absolute_text(name, value, directory)
+        if value is not None:
+            in_ini[name] = value
     try:
         settings = build.settings_of(
             values, (in_ini, lambda name: f"vnc_{name} in {ini.name}")
         )
         for finding in diagnose(settings, typing=not arguments.no_typing):
             print(without_query(plain(str(finding))), flush=True)
-            failed += [finding.about] if finding.word == "FAIL" else []
+            if finding.word == "FAIL":
+                failed.append(finding.about)
     except KeyboardInterrupt:
         print("interrupted")
         return CTRL_C
-    print(
-        f"does not work: {', '.join(failed)}"
-        if failed
-        else "all that was asked for works"
-    )
-    return FAILED if failed else 0
+    if failed:
+        print(f"does not work: {', '.join(failed)}")
+        return FAILED
+    print("all that was asked for works")
+    return 0
 
 
 class Finding(NamedTuple):
@@ -153,11 +151,11 @@ class Finding(NamedTuple):
 def diagnose(
     settings: Settings, *, typing: bool = True, only_asked: bool = False
 ) -> Iterator[Finding]:
-    """Check what the settings ask for, and what else there is; yield the findings of a
-    check as soon as it is done.
+    """Yield the findings of each check as soon as it is done.
 
-    Without `typing` no key is pressed on an external desktop. With `only_asked` nothing
-    else is checked. Raises SettingsError if a setting is invalid.
+    What the settings ask for is checked and, unless `only_asked`, everything else that
+    could be used. Without `typing` no key is pressed on an external desktop. Raises
+    SettingsError if a setting is invalid.
     """
     kind = settings.server.partition(":")[0]
     means: dict[str, tuple[str, str, Callable[[], str]]] = {
@@ -169,11 +167,9 @@ def diagnose(
             partial(_container_engine, settings.container_engine),
         ),
     }
-    servers = (
-        []
-        if kind in means
-        else list(filter(None, map(str.strip, settings.server.split(","))))
-    )
+    servers = []
+    if kind not in means:
+        servers = list(filter(None, map(str.strip, settings.server.split(","))))
     checks: list[tuple[str, bool, Callable[[], Iterable[Finding]]]] = [
         ("versions", False, _versions),
         *(
@@ -204,15 +200,10 @@ def diagnose(
 
 
 def _versions() -> Iterator[Finding]:
-    plugin = (
-        f"pytest-vnc-use {version('pytest-vnc-use')}, Python"
-        f" {platform.python_version()} on {platform.system()}"
-    )
-    yield Finding(
-        "ok",
-        "versions",
-        ", ".join([plugin, *(f"{name} {version(name)}" for name in PACKAGES)]),
-    )
+    python = f"Python {platform.python_version()} on {platform.system()}"
+    packages = [f"{name} {version(name)}" for name in PACKAGES]
+    plugin = f"pytest-vnc-use {version('pytest-vnc-use')}"
+    yield Finding("ok", "versions", ", ".join([plugin, python, *packages]))
 
 
 def _means(
@@ -260,24 +251,24 @@ _QT_DIRS = {"PySide6": "Qt", "PyQt6": "Qt6"}
 
 
 def _qt(host_network: str, *, asked: bool) -> str:
-    """Return the Qt found, and who reaches its server. Raises DesktopError;
-    SettingsError if not all users may.
+    """Return the Qt that was found, and which users can reach its server.
 
-    A program of a distribution brings its own Qt, so for a desktop that is `asked` for
-    none is needed here.
+    If the desktop is `asked` for, no Qt is needed here, because the program may bring
+    its own. Raises DesktopError, and SettingsError if other users could reach the
+    server although the setting does not allow it.
     """
     name = next((name for name in _QT_DIRS if find_spec(name)), "")
     if not name and not asked:
         raise DesktopError(f"no PySide6 or PyQt6 is installed. {install_hint('demo')}")
-    found = (
-        _qt_of(name)
-        if name
-        else "no PySide6 or PyQt6 here: the program's own Qt must have the platform vnc"
-    )
-    reach = f"which all users can reach: vnc_qt_host_network is {host_network}"
-    if host_network != "always" and not (
-        host_network == "true" and qt.why_not_closable()
-    ):
+    found = "no PySide6 or PyQt6 here: the program's own Qt must have the platform vnc"
+    if name:
+        found = _qt_of(name)
+    is_open = host_network == "always"
+    if host_network == "true":
+        is_open = bool(qt.why_not_closable())
+    if is_open:
+        reach = f"which all users can reach: vnc_qt_host_network is {host_network}"
+    else:
         qt.check_network(may_be_open=False)
         reach = "which only this user reaches"
     return f"{found}, {reach}"
@@ -290,13 +281,8 @@ def _qt_of(name: str) -> str:
         importlib.import_module(f"{name}.QtGui")
     except ImportError as exc:  # a library that the package needs is missing
         raise DesktopError(f"{exc}: apt-get install {' '.join(QT_LIBRARIES)}") from exc
-    plugin = (
-        Path(str(package.__file__)).parent
-        / _QT_DIRS[name]
-        / "plugins"
-        / "platforms"
-        / "libqvnc.so"
-    )
+    plugins = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins"
+    plugin = plugins / "platforms" / "libqvnc.so"
     if not plugin.exists():
         raise DesktopError(
             f"{name} with Qt {qt_version} lacks the platform vnc, {plugin}. Reinstall"
@@ -370,10 +356,8 @@ def _external_desktop(
             yield recipe
         return
     with closing(controller):
-        screen = (
-            f"showed its screen of {'x'.join(map(str, facts.size))} after"
-            f" {1000 * deadline.spent_s:.0f} ms"
-        )
+        size = "x".join(map(str, facts.size))
+        screen = f"showed its screen of {size} after {1000 * deadline.spent_s:.0f} ms"
         yield Finding(
             "ok",
             "server",
@@ -382,12 +366,13 @@ def _external_desktop(
         yield from _security(facts, controller.exposure)
         yield _pixels(facts)
         yield recipe_of(server, facts)
-        status, text = (
-            check_typing(controller, server)
-            if typing
-            else ("--", "not checked: --no-typing")
-        )
-        yield Finding(status, "typing", f"{text}; {controller.quirks}")
+        if typing:
+            status, text = check_typing(controller, server)
+            yield Finding(status, "typing", f"{text}; {controller.quirks}")
+        else:
+            yield Finding(
+                "--", "typing", f"not checked: --no-typing; {controller.quirks}"
+            )
 
 
 def _security(
@@ -397,11 +382,10 @@ def _security(
     if not facts.security_types:
         return
     offered = ", ".join(facts.security_types)
-    offered += f"; VeNCrypt has {', '.join(facts.subtypes)}" if facts.subtypes else ""
-    offer = (
-        f"offers {offered}; {'used' if opened else 'chosen'} here:"
-        f" {facts.security_used}"
-    )
+    if facts.subtypes:
+        offered += f"; VeNCrypt has {', '.join(facts.subtypes)}"
+    used = "used" if opened else "chosen"
+    offer = f"offers {offered}; {used} here: {facts.security_used}"
     if facts.security_used in ("", "VeNCrypt"):
         yield Finding(
             "FAIL", "security", f"offers {offered}; this client can use none of them"
@@ -413,11 +397,8 @@ def _security(
             f"{offer}, nothing is encrypted: {exposure}; {leasing.PROTECT}",
         )
     elif opened:
-        yield Finding(
-            "ok",
-            "security",
-            f"{offer}; {facts.protection}" if facts.protection else offer,
-        )
+        text = f"{offer}; {facts.protection}" if facts.protection else offer
+        yield Finding("ok", "security", text)
     else:
         yield Finding("--", "security", offer)
 
@@ -477,11 +458,8 @@ def _model(settings: Settings) -> Iterator[Finding]:
             f"--planner={settings.planner} is not checked; doctor checks only Gemini",
         )
         return
-    names = [
-        name
-        for name in credentials.api_keys()
-        if name in credentials.GEMINI_KEY_VARIABLES
-    ]
+    keys = credentials.api_keys()
+    names = [name for name in keys if name in credentials.GEMINI_KEY_VARIABLES]
     if not names:
         problem = (
             f"no API key: export {credentials.GEMINI_KEY_VARIABLES[0]}=… (from"
@@ -497,9 +475,8 @@ def _model(settings: Settings) -> Iterator[Finding]:
     except SettingsError as exc:  # the service does not have the model
         yield Finding("FAIL", "model", str(exc))
         return
-    if (
-        actions := described.get("supportedGenerationMethods")
-    ) and "generateContent" not in actions:
+    actions = described.get("supportedGenerationMethods")
+    if actions and "generateContent" not in actions:
         yield Finding(
             "FAIL",
             "model",
@@ -530,17 +507,14 @@ def recipe_of(server: str, facts: ServerFacts) -> Finding:
             "probably: its desktop is named as a host and a display",
         ),
     ]
-    name, reason = next(
-        ((name, reason) for name, fits, reason in signs if fits), ("", "")
-    )
+    recognised = [(name, reason) for name, fits, reason in signs if fits]
+    name, reason = recognised[0] if recognised else ("", "")
     if server.startswith(("ws://", "wss://")):
-        behind = (
-            f"; behind it {name} ({reason})"
-            if name
-            else "; the server behind it is not recognised"
-        )
+        behind = "the server behind it is not recognised"
+        if name:
+            behind = f"behind it {name} ({reason})"
         return Finding(
-            "ok", "recipe", f"a WebSocket (its address){behind}: {RECIPES}#websocket"
+            "ok", "recipe", f"a WebSocket (its address); {behind}: {RECIPES}#websocket"
         )
     if name:
         return Finding("ok", "recipe", f"{name} ({reason}): {RECIPES}#{name.lower()}")

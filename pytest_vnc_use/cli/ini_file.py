@@ -90,11 +90,8 @@ class IniFile:
         """
         value = self.options.get(name, ())
         if not isinstance(value, str):
-            return (
-                [str(item) for item in value]
-                if isinstance(value, Iterable)
-                else [str(value)]
-            )
+            values = value if isinstance(value, Iterable) else [value]
+            return list(map(str, values))
         try:
             return shlex.split(value)
         except ValueError as exc:
@@ -110,20 +107,15 @@ class IniFile:
         """
         text = self.text or ""
         end = "\r\n" if "\r\n" in text else "\n"
-        lines = [
-            line
-            for name, (value, comment) in options.items()
-            for line in (f"# {comment}", self._line(name, value))
-        ]
+        lines = []
+        for name, (value, comment) in options.items():
+            lines += [f"# {comment}", self._line(name, value)]
         changed = self._insert(text, "".join(f"{line}{end}" for line in lines), end)
         try:
-            has_changed = (_options(self.name, self.table, changed) or {}).keys() >= {
-                *self.options,
-                *options,
-            }
+            read = _options(self.name, self.table, changed) or {}
         except (tomllib.TOMLDecodeError, ParseError):
-            has_changed = False
-        if not has_changed:
+            read = {}
+        if not read.keys() >= {*self.options, *options}:
             raise SettingsError(
                 f"options cannot be added to {self.name}: its table [{self.table}] has"
                 " no separate heading. Nothing was written. Add these lines to it:"
@@ -135,10 +127,8 @@ class IniFile:
         if not self.name.endswith(".toml"):
             return f"{name} = {value}"
         is_list = name == "addopts" and self.table in ("pytest", "tool.pytest")
-        return (
-            f"{name} ="
-            f" {json.dumps(shlex.split(value) if is_list else value, ensure_ascii=False)}"
-        )
+        values = shlex.split(value) if is_list else value
+        return f"{name} = {json.dumps(values, ensure_ascii=False)}"
 
     def _insert(self, text: str, added: str, end: str) -> str:
         name = r"\s*\.\s*".join(map(re.escape, self.table.split(".")))
@@ -150,9 +140,14 @@ class IniFile:
         if header:
             head = text[: header.end()]
             tail = text[header.end() :]
-            return f"{head}{'' if head.endswith(chr(10)) else end}{added}{tail}"
-        gap = "" if not text else end if text.endswith("\n") else 2 * end
-        return f"{text}{gap}[{self.table}]{end}{added}"
+            if not head.endswith("\n"):
+                head += end
+            return head + added + tail
+        if text and not text.endswith("\n"):
+            text += end
+        if text:
+            text += end
+        return f"{text}[{self.table}]{end}{added}"
 
 
 def _options(name: str, table: str, text: str) -> Mapping[str, Any] | None:

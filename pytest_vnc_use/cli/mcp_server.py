@@ -113,30 +113,27 @@ AnyContext = Context[Any, Any]
 def _errors_on_one_line(
     hide: Callable[[str], str], runs: Sequence[Path] = ()
 ) -> Iterator[None]:
-    """Turn an error of this package into the error of a tool; name the last of the
-    runs.
+    """Turn an error of this package into the error of a tool, with the id of the last
+    run.
     """
     try:
         yield
     except VncUseError as exc:
-        kind = ["infra", type(exc).__name__] if isinstance(exc, InfraError) else []
-        locations = [f"run {run.name}" for run in runs[-1:]]
-        raise ToolError(
-            plain(hide("; ".join([": ".join([*kind, str(exc)]), *locations])))
-        ) from exc
+        message = str(exc)
+        if isinstance(exc, InfraError):
+            message = f"infra: {type(exc).__name__}: {message}"
+        if runs:
+            message += f"; run {runs[-1].name}"
+        raise ToolError(plain(hide(message))) from exc
 
 
 def _question(request: ApprovalRequest) -> ElicitRequestFormParams:
     confirmation = request.proposal.confirmation
+    reason = confirmation.explanation if confirmation else request.proposal.intent
+    action = format_caption(request.proposal.action)
     lines = [
-        (
-            f"Step {request.number} needs approval:"
-            f" {format_caption(request.proposal.action)}"
-        ),
-        (
-            "Reason of the model:"
-            f" {confirmation.explanation if confirmation else request.proposal.intent}"
-        ),
+        f"Step {request.number} needs approval: {action}",
+        f"Reason of the model: {reason}",
         f"Rule: {request.ruling.rule}",
     ]
     return ElicitRequestFormParams(
@@ -151,23 +148,19 @@ async def _answer(ctx: AnyContext, request: ApprovalRequest, timeout_s: float) -
     question = _question(request)
     with anyio.move_on_after(timeout_s):
         try:
-            return _is_approval(
-                await ctx.session.elicit_form(
-                    question.message, _ANSWER_SCHEMA, ctx.request_id
-                )
+            answer = await ctx.session.elicit_form(
+                question.message, _ANSWER_SCHEMA, ctx.request_id
             )
+            return _is_approval(answer)
         except MCPError:
             return False
     return False
 
 
 def _is_approval(answer: object) -> bool:
-    content = (
-        isinstance(answer, ElicitResult)
-        and answer.action == "accept"
-        and answer.content
-    )
-    return bool(content and content.get("approve") is True)
+    if not isinstance(answer, ElicitResult) or answer.action != "accept":
+        return False
+    return (answer.content or {}).get("approve") is True
 
 
 class StepReporter:
@@ -344,13 +337,9 @@ class Tools:
         def drive() -> Trace:
             with _errors_on_one_line(self._redactor.hide, agent.runs), agent:
                 result = advance(agent)
-                claims = (
-                    read_trace(result.run_dir).started.expect
-                    if result.outcome is Outcome.DONE
-                    else ()
-                )
-                for claim in claims:
-                    agent.assess(claim)
+                if result.outcome is Outcome.DONE:
+                    for claim in read_trace(result.run_dir).started.expect:
+                        agent.assess(claim)
                 return read_trace(result.run_dir)
 
         return await self.slot.do(drive, reporter.stop)

@@ -63,11 +63,10 @@ def add_options(
         metadata = FIELDS[field].metadata
         value = getattr(default, field)
         text = about.get(field, metadata["help"])
-        text += (
-            f" (default: {f'{value:g}' if isinstance(value, float) else value})"
-            if value
-            else ""
-        )
+        if isinstance(value, float):
+            value = f"{value:g}"
+        if value:
+            text += f" (default: {value})"
         metavar = metadata["metavar"] or field.upper()
         required = needs_server and field == "server"
         names = [option, "--excluded-actions"] if field == "exclude" else [option]
@@ -93,14 +92,13 @@ def add_secret(parser: argparse.ArgumentParser) -> None:
 def option_values(
     arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]
 ) -> dict[str, str | None]:
-    """Return what the options give, by setting; None for an option that is not
-    there.
+    """Return the values of the options by setting, None for an option that was not
+    given.
     """
-    return {
-        field: getattr(arguments, field)
-        for fields in options
-        for field in fields.values()
-    }
+    values: dict[str, str | None] = {}
+    for settings in options:
+        values |= {field: getattr(arguments, field) for field in settings.values()}
+    return values
 
 
 def settings_of(

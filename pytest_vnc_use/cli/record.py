@@ -142,14 +142,11 @@ def _record(arguments: argparse.Namespace) -> int:
     try:
         with _page(request) as (link, url):
             done, user, machine = _recorded(request, settings, secrets, link, url)
-            if isinstance(done, str) or not done.steps:
-                nothing = (
-                    done
-                    if isinstance(done, str)
-                    else "nothing was done, so nothing is written"
-                )
-                print(nothing)
-                link.finish(nothing)
+            if not isinstance(done, str) and not done.steps:
+                done = "nothing was done, so nothing is written"
+            if isinstance(done, str):
+                print(done)
+                link.finish(done)
                 return NOTHING_DONE
             claims = tuple(map(hide, request.expect or user.claims))
             request = replace(
@@ -164,13 +161,8 @@ def _record(arguments: argparse.Namespace) -> int:
                 " its images."
             )
     except InfraError as exc:
-        print(
-            sanitize(
-                f"infra: {type(exc).__name__}: {exc}; nothing is written",
-                hide=without_query,
-            ),
-            file=sys.stderr,
-        )
+        message = f"infra: {type(exc).__name__}: {exc}; nothing is written"
+        print(sanitize(message, hide=without_query), file=sys.stderr)
         return INFRA
     except KeyboardInterrupt:
         print("interrupted: nothing is written", file=sys.stderr)
@@ -181,15 +173,11 @@ def _record(arguments: argparse.Namespace) -> int:
             " Write a better one"
         )
     print(f"wrote {request.out} and {request.key.path}, with its images")
-    started = (
-        ""
-        if settings.app
-        else "bring the program back to where it was at the start, then "
-    )
-    print(
-        f"{started}replay it:"
-        f" {_replay_command(request.out, settings, merge((project, _ini_name)))}"
-    )
+    command = _replay_command(request.out, settings, merge((project, _ini_name)))
+    advice = f"replay it: {command}"
+    if not settings.app:
+        advice = f"bring the program back to where it was at the start, then {advice}"
+    print(advice)
     return 0
 
 
@@ -199,8 +187,9 @@ def _ini_name(field: str) -> str:
 
 @contextmanager
 def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
-    """Serve the page; yield the connection to it and its URL. It shows why nothing is
-    written.
+    """Serve the page, and yield the connection to it and its URL.
+
+    After an error, the page shows why nothing is written.
     """
     from pytest_vnc_use.ui.link import Link
     from pytest_vnc_use.ui.server import Desk, DeskServer
@@ -234,8 +223,8 @@ def _recorded(
     link: Link,
     url: str,
 ) -> tuple[Segment | str, PageUser, Mapping[str, str]]:
-    """Return what the user did on the desktop that the settings name, the user, and
-    what draws there.
+    """Return what the user did on the desktop of the settings (or why there is
+    nothing), the user, and the software that draws on that desktop.
 
     Raises DesktopError, RunDirectoryError.
     """
@@ -278,8 +267,8 @@ def _recorded(
 
 
 def _replay_command(test: Path, settings: Settings, project: Settings) -> str:
-    """Return the command that replays the test, with the settings that the project has
-    otherwise.
+    """Return the command that replays the test, with options for the settings that
+    differ from the project's.
     """
     values = {
         "server": without_query(settings.server),

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from pytest_vnc_use.cli import Commands
@@ -255,9 +256,8 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _log(arguments: argparse.Namespace) -> int:
     lines = []
-    for path in dict.fromkeys(
-        path for test in arguments.test or ["."] for path in _paths(test)
-    ):
+    paths = chain.from_iterable(map(_paths, arguments.test or ["."]))
+    for path in dict.fromkeys(paths):
         try:
             recording = read_recording(path)
         except FileNotFoundError as exc:

@@ -94,25 +94,20 @@ def _report(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.report import markdown, pages, sessions  # these bring Jinja2
 
     _check_options(arguments)
-    named_paths = map(Path, arguments.path or arguments.merge)
-    paths = [
-        path if path.name not in ("", "..") else path.resolve() for path in named_paths
-    ]
+    paths = list(map(_with_name, arguments.path or arguments.merge))
     jobs = int(arguments.jobs or 0)
-    session, whole, read = (
-        sessions.results_of_jobs(paths, jobs)
-        if arguments.merge
-        else (sessions.results_beside(paths), None, 0)
-    )
+    whole = None
+    if arguments.merge:
+        session, whole, read = sessions.results_of_jobs(paths, jobs)
+    else:
+        session = sessions.results_beside(paths)
     may_be_none = not arguments.markdown and (session.is_read or bool(arguments.merge))
     every_run = sessions.find_runs(paths, may_be_none=may_be_none)
     runs = sessions.only_last_session(every_run, paths)
     if earlier := len(every_run) - len(runs):
-        count = (
-            "1 run of earlier sessions is"
-            if earlier == 1
-            else f"{earlier} runs of earlier sessions are"
-        )
+        count = f"{earlier} runs of earlier sessions are"
+        if earlier == 1:
+            count = "1 run of earlier sessions is"
         print(f"{count} left out. To see one, name its directory", file=sys.stderr)
     if arguments.markdown and arguments.directory is None:  # links lead from here
         texts = [markdown.run_markdown(run, Path.cwd()) for run in runs]
@@ -125,13 +120,11 @@ def _report(arguments: argparse.Namespace) -> int:
             written.append(is_shown)
         return 0 if all(written) else NOT_SHOWN
     if not runs and not session.is_read:
-        reasons = "; ".join(
-            ": ".join(filter(None, problem)) for problem in session.problems
-        )
+        problems = [": ".join(filter(None, problem)) for problem in session.problems]
         directories = ", ".join(map(repr, arguments.merge))
         raise SettingsError(
             f"--merge needs a directory with results or runs, got {directories}:"
-            f" {reasons}"
+            f" {'; '.join(problems)}"
         )
     problems = sessions.format_problems(runs, session)
     if arguments.links:
@@ -167,6 +160,12 @@ def _report(arguments: argparse.Namespace) -> int:
     for text in (*lines(whole), *whole.problems, *append_job_summary(whole)):
         print(line(text))
     return BAD if whole.problems or any(test.is_bad for test in whole.tests) else 0
+
+
+def _with_name(text: str) -> Path:
+    """Return the path, in a form that has a last name."""
+    path = Path(text)
+    return path.resolve() if path.name in ("", "..") else path
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

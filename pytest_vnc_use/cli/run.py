@@ -317,13 +317,14 @@ def _stored_settings(started: RunStarted) -> JsonObject:
 
 
 def _options_again(arguments: argparse.Namespace, settings: Settings) -> list[str]:
-    """Return the options that a command needs to continue the run: its directory has
-    all settings but those that are secret.
+    """Return the options of a command that continues the run. Its directory has all
+    other settings.
     """
     is_default = settings.runs_dir == Settings().runs_dir
     options = [] if is_default else [f"--runs-dir={settings.runs_dir}"]
     server = without_query(arguments.server or "")
-    options += [f"--vnc={server}"] if HIDDEN_QUERY in server else []
+    if HIDDEN_QUERY in server:
+        options.append(f"--vnc={server}")
     return options + [f"--secret={secret}" for secret in arguments.secret]
 
 
@@ -370,11 +371,9 @@ class TerminalApprover:
     def approve(self, request: ApprovalRequest) -> bool:
         """Return whether the user approves; Ctrl-D is a denial."""
         confirmation = request.proposal.confirmation
+        reason = confirmation.explanation if confirmation else request.proposal.intent
         print(f"step {request.number} needs approval: {line(request.proposal.action)}")
-        print(
-            "  reason of the model:"
-            f" {line(confirmation.explanation if confirmation else request.proposal.intent)}"
-        )
+        print(f"  reason of the model: {line(reason)}")
         print(f"  rule: {line(request.ruling.rule)}")
         try:
             return input("perform it? [y/N] ").strip().lower() in ("y", "yes")
@@ -439,22 +438,20 @@ def drive(
     printer: StepPrinter,
     again_options: Sequence[str] | None,
 ) -> int:
-    """Run, judge, and print the results; the outcome and the run directory come last,
-    whatever happens.
+    """Run, judge, print the results, and return the exit code. The last line names the
+    outcome and the run directory, also after an error.
 
-    `printer` is one of the agent's observers. A command that continues the run needs
-    `again_options`; with None, none can.
-
-    Returns the exit code. Raises VncUseError for wrong usage.
+    `printer` is one of the agent's observers. `again_options` are the options of a
+    command that continues the run; None if no command can. Raises VncUseError for wrong
+    usage.
     """
     try:
         with printer, agent:
             return _conclude(agent, run(), claims, again_options)
     except (InfraError, AgentFailed) as exc:
         # AgentFailed: a custom planner answers no action.
-        return _report_break(
-            agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA
-        )
+        message = f"infra: {type(exc).__name__}: {exc}"
+        return _report_break(agent, "infra", message, INFRA)
     except KeyboardInterrupt:
         message = "interrupted before the run started"
         if agent.runs and again_options is None:
@@ -466,12 +463,8 @@ def drive(
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
-        return _report_break(
-            agent,
-            "defect",
-            f"{type(exc).__name__}: {exc}. Report it with the run directory",
-            DEFECT,
-        )
+        message = f"{type(exc).__name__}: {exc}. Report it with the run directory"
+        return _report_break(agent, "defect", message, DEFECT)
 
 
 def _report_break(agent: VncUseAgent, outcome: str, message: str, code: int) -> int:
@@ -491,11 +484,9 @@ def _conclude(
     again_options: Sequence[str] | None,
 ) -> int:
     """Judge the claims of a run that is done, and print the results."""
-    verdicts = (
-        [agent.assess(claim) for claim in claims]
-        if result.outcome is Outcome.DONE
-        else []
-    )
+    verdicts = []
+    if result.outcome is Outcome.DONE:
+        verdicts = [agent.assess(claim) for claim in claims]
     for verdict in verdicts:
         print(line(verdict))
     if result.message:
@@ -507,8 +498,6 @@ def _conclude(
             options = [f"--step={step}", *again_options]
             print(f"  {_command(name, result.run_id, options)}")
     print(f"{result.outcome} {plain(str(result.run_dir))}")
-    return (
-        EXIT_CODES[result.outcome]
-        if all(verdict.holds for verdict in verdicts)
-        else CLAIM_FAILED
-    )
+    if not all(verdict.holds for verdict in verdicts):
+        return CLAIM_FAILED
+    return EXIT_CODES[result.outcome]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from pytest_vnc_use.deadline import Deadline
@@ -77,8 +78,8 @@ def check_typing(controller: VNCController, server: str) -> Result:
 
 
 class _Typing:
-    """What is typed, and taken back by BackSpace, on a desktop; `before` are the frames
-    that it shows without that.
+    """Text that is typed on a desktop and deleted by BackSpace. `before` are the frames
+    that the desktop shows without it.
     """
 
     def __init__(self, controller: VNCController) -> None:
@@ -128,11 +129,9 @@ class _Typing:
             )
         if has_clipboard:
             return self._paste()
-        return (
-            self._check_layout()
-            if self._controller.quirks.text == "ascii"
-            else ("ok", "typing a letter works")
-        )
+        if self._controller.quirks.text == "ascii":
+            return self._check_layout()
+        return "ok", "typing a letter works"
 
     def _paste(self) -> Result:
         try:
@@ -197,7 +196,8 @@ class _Typing:
         self._controller.perform(TypeText(letter * _LETTERS))
         self._controller.settle()
         shown = set(self._frames(_BLINK_S))
-        differences = [differing(empty, png) for empty in self._before for png in shown]
+        pairs = product(self._before, shown)
+        differences = [differing(empty, png) for empty, png in pairs]
         self._take_back(_LETTERS)
         return min(
             int(difference.sum())

@@ -121,11 +121,9 @@ def _ui(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.ui.runner import PytestRunner
     from pytest_vnc_use.ui.server import Desk, DeskServer
 
-    waiting = (
-        None
-        if arguments.approve_options is None
-        else _waiting_runs(arguments.approve_options)
-    )
+    waiting: WaitingRuns | None = None
+    if arguments.approve_options is not None:
+        waiting = _waiting_runs(arguments.approve_options)
     review: CiReview | CommitReview | None = None
     if arguments.review and Path(arguments.review).exists():
         review = CiReview(Path(arguments.review))

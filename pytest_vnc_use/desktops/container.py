@@ -58,13 +58,13 @@ the port's output.
 
 
 class ContainerDesktop(RemoteDesktop):
-    """A desktop in a container of `image`; once it is ready, it launches `command`, if
+    """A desktop in a container of `image`. Once it is ready, `command` is launched, if
     there is one.
 
-    Ready means: the VNC server at `port` in the container greets, and its screen no
-    longer has one single colour. The container gets the variables `VNC_GEOMETRY`, such
-    as 1440x900, and `VNC_PASSWORD`, which is random by default. Its VNC server should
-    have that size and want that password, as examples/desktop does. `environment` holds
+    It is ready when the VNC server at `port` in the container sends its greeting, and
+    the screen has more than one colour. The container gets the variables `VNC_GEOMETRY`,
+    such as 1440x900, and `VNC_PASSWORD`, which is random by default. Its VNC server
+    should have that size and require that password, as examples/desktop does. `environment` holds
     NAME=VALUE, or NAME for its local value; `volumes` holds HOST:CONTAINER or
     HOST:CONTAINER:ro. The port is published on loopback only. With `network` "none" the
     container has no network: its port is reached at a unix socket, through its bash.
@@ -145,31 +145,18 @@ class ContainerDesktop(RemoteDesktop):
                 "".join(f"{name}={value}\n" for name, value in variables.items()),
                 encoding="utf-8",
             )
-            if network:
-                self._server = str(self._session.directory / "vnc")
-                self._listen(
-                    [
-                        self._engine.path,
-                        "exec",
-                        "-i",
-                        self.container,
-                        "bash",
-                        "-c",
-                        _TO_PORT,
-                        str(port),
-                    ]
-                )
-            arguments = (
-                {"networks": [network]}
-                if network
-                else {"publish": [(f"127.0.0.1::{port}",)]}
-            )
             options: dict[str, Any] = {
                 "env_files": [file],
                 "volumes": mounts,
                 "pull": "never",
-                **arguments,
             }
+            if network:
+                self._server = str(self._session.directory / "vnc")
+                in_container = [self._engine.path, "exec", "-i", self.container]
+                self._listen([*in_container, "bash", "-c", _TO_PORT, str(port)])
+                options["networks"] = [network]
+            else:
+                options["publish"] = [(f"127.0.0.1::{port}",)]
             self._engine.ask(
                 f"run the image {image!r}",
                 lambda: client.container.run(
@@ -177,12 +164,8 @@ class ContainerDesktop(RemoteDesktop):
                 ),
             )
             if not network:
-                ports = (
-                    self._engine.ask(
-                        "find the container's port", self._inspect
-                    ).network_settings.ports
-                    or {}
-                )
+                inspected = self._engine.ask("find the container's port", self._inspect)
+                ports = inspected.network_settings.ports or {}
                 if not (published := ports.get(f"{port}/tcp")):
                     raise DesktopError(
                         f"{self._engine.name} did not publish port {port!r} of"
@@ -272,9 +255,8 @@ class ContainerDesktop(RemoteDesktop):
                             stderr=subprocess.DEVNULL,
                             start_new_session=True,
                         )
-                    running = [
-                        process for process in running if process.poll() is None
-                    ] + [tunnel]
+                    running = [process for process in running if process.poll() is None]
+                    running.append(tunnel)
             for process in running:
                 process.kill()
                 process.wait()
@@ -285,14 +267,13 @@ class ContainerDesktop(RemoteDesktop):
         while not greets_at(self.server, _GREETING_TIMEOUT_S):
             self._check_running()
             if not deadline.remaining_s:
-                needs = (
-                    ". Without a network it is reached through bash, which the image"
-                    " must have"
-                )
-                raise self._late(
-                    "its VNC server sends no RFB greeting at port"
-                    f" {port}{needs if self._listener else ''}"
-                )
+                problem = f"its VNC server sends no RFB greeting at port {port}"
+                if self._listener:
+                    problem += (
+                        ". Without a network it is reached through bash, which the"
+                        " image must have"
+                    )
+                raise self._late(problem)
             time.sleep(_POLL_S)
         try:
             with closing(self._screen("see whether the desktop is ready")) as screen:
@@ -326,15 +307,14 @@ class ContainerDesktop(RemoteDesktop):
         asked for the last ones only.
         """
         try:
-            request = "read what the container printed"
-            return str(
-                self._engine.ask(
-                    request, lambda: self._client.container.logs(self.container)
-                )
-            )[-_LOG_CHARACTERS:]
+            output = self._engine.ask(
+                "read what the container printed",
+                lambda: self._client.container.logs(self.container),
+            )
         except DesktopError as exc:
             # it was removed, or the engine ended: other failures explain more
             return str(exc)
+        return str(output)[-_LOG_CHARACTERS:]
 
     def _reach(self, request: str) -> RemoteExec:
         self._check_not_stopped(request)
@@ -342,7 +322,7 @@ class ContainerDesktop(RemoteDesktop):
 
 
 class Engine:
-    """An engine, known by the name of its command, and the library's client of it."""
+    """A container engine: the name and path of its command, and the library's client."""
 
     def __init__(self, name: str, path: str) -> None:
         try:
@@ -364,8 +344,10 @@ class Engine:
         advice: str = "",
         limit_s: float = _ANSWER_S,
     ) -> Result:
-        """Return what a call of the client returns. Raises DesktopError, also after
-        `limit_s`.
+        """Return the result of `work`, a call of the client.
+
+        Raises DesktopError if the call fails, DesktopRefused if it takes longer than
+        `limit_s`. In the message, `request` says what was asked for.
         """
         # an extra, which need not be installed
         from python_on_whales.exceptions import DockerException
@@ -375,21 +357,13 @@ class Engine:
         except DockerException as exc:
             # The engine's last line is its reason; Docker's hint at its help is left
             # out.
-            lines = [
-                line
-                for line in (exc.stderr or "").splitlines()
-                if line.strip() and not line.startswith("See ")
-            ]
-            reason = (
-                (lines or [f"exit code {exc.return_code}"])[-1]
-                .removeprefix("Error: ")
-                .removeprefix("docker: ")
-            )
-            raise DesktopError(
-                "; ".join(
-                    filter(None, [f"{self.name} cannot {request}: {reason}", advice])
-                )
-            ) from exc
+            reason = f"exit code {exc.return_code}"
+            for line in (exc.stderr or "").splitlines():
+                if line.strip() and not line.startswith("See "):
+                    reason = line
+            reason = reason.removeprefix("Error: ").removeprefix("docker: ")
+            problem = f"{self.name} cannot {request}: {reason}"
+            raise DesktopError(f"{problem}; {advice}" if advice else problem) from exc
         except DeadlineExceeded as exc:
             raise DesktopRefused(
                 f"{self.name} cannot {request}: it did not answer within {limit_s:g} s"
@@ -407,20 +381,17 @@ def find_engine(engine: str = "") -> Engine:
         )
     problems = []
     for name in [engine] if engine else ENGINES:
-        if path := shutil.which(name):
-            try:
-                choice = Engine(name, path)
-                choice.ask(
-                    "list containers",
-                    partial(
-                        choice.client.container.list, filters=[("name", "vnc-use-")]
-                    ),
-                )
-                return choice
-            except DesktopError as exc:
-                problems.append(str(exc))
-        else:
+        if not (path := shutil.which(name)):
             problems.append(f"{name} is not on PATH")
+            continue
+        found = Engine(name, path)
+        listed = partial(found.client.container.list, filters=[("name", "vnc-use-")])
+        try:
+            found.ask("list containers", listed)
+        except DesktopError as exc:
+            problems.append(str(exc))
+        else:
+            return found
     raise DesktopError(
         f"no container engine runs: {'; '.join(problems)}. Start one, or apt-get"
         " install podman"

@@ -1,6 +1,6 @@
-"""External desktops, known by their addresses: their use, and the leases of them.
+"""External desktops, which are known by their addresses, and leases of them.
 
-A lease is one test's, across threads, pytest-xdist workers and sessions.
+A leased desktop belongs to one test, across threads, pytest-xdist workers and sessions.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _REMEDY = "Remove it, or set TMPDIR to a directory that you own"
 
 
 class ExternalDesktop(RemoteDesktop):
-    """The desktop whose VNC server listens at `server`; it is never stopped. A `lease`
-    of it ends with `stop()`.
+    """A desktop whose VNC server listens at `server`. It is never stopped; `stop()`
+    only releases its `lease`.
 
     Files and programs need a `remote_exec`, and a program needs `connect` too. The
     working directory, which may be a user's home, is never emptied.
     """
 
     outlives_program = True
-    """The server is not the program: if the connection is lost and the program ends,
-    the desktop has failed.
+    """The server is not part of the program: if the connection is lost when the program
+    ends, the desktop has failed.
     """
 
     def __init__(
@@ -77,13 +77,11 @@ class ExternalDesktop(RemoteDesktop):
         """Return why the server could not be reached when the program ended; "" while
         the program runs.
         """
-        if (
-            self._program
-            and self._program.end
-            and self._last_end[0] is not self._program
-        ):
+        if not self._program or not self._program.end:
+            return ""
+        if self._last_end[0] is not self._program:
             self._last_end = self._program, self._why_out_of_reach()
-        return self._last_end[1] if self._program is self._last_end[0] else ""
+        return self._last_end[1]
 
     def stop(self) -> None:
         """End everything that was launched and run, and release the lease; a second
@@ -197,10 +195,10 @@ def lock_directory() -> Path:
 
 
 def _make_directory(directory: Path) -> None:
-    """Make the directory if it is missing. Raises DesktopError if something else has
-    its name.
+    """Make the directory if it is missing.
 
-    All users share the temporary directory.
+    Raises DesktopError if another user has made it first, because all users share the
+    temporary directory, or if it is no directory.
     """
     try:
         with suppress(FileExistsError):
@@ -232,24 +230,24 @@ def _digest(address: str) -> str:
 
 
 def normalize_address(server: str) -> str:
-    """Return one format for all formats of an address: `localhost:1` is
-    `127.0.0.1::5901`.
+    """Return the address in the one form that all its spellings share: `localhost:1`
+    becomes `127.0.0.1::5901`.
     """
     if endpoint := host_and_port(server):
         return f"{_machine(endpoint[0])}::{endpoint[1]}"
     if "://" in server:
         scheme, remainder = server.split("://", 1)
         authority, slash, path = remainder.partition("/")
-        host, colon, number = (
-            authority.rpartition(":")
-            if authority[-1:].isdecimal()
-            else (authority, "", "")
-        )
-        return f"{scheme.lower()}://{_machine(host)}{colon}{number}{slash}{path}"
+        host = authority
+        port = ""
+        if authority[-1:].isdecimal():
+            host, colon, number = authority.rpartition(":")
+            port = colon + number
+        return f"{scheme.lower()}://{_machine(host)}{port}{slash}{path}"
     return os.path.abspath(server)  # noqa: PTH100  # a link keeps its name; ".." is resolved
 
 
 def _machine(host: str) -> str:
-    """Return one name for the machine that a host is."""
+    """Return the host, or 127.0.0.1 for each name of this machine."""
     name = host.lower()
     return "127.0.0.1" if name in (*_LOOPBACK, socket.gethostname().lower()) else name

@@ -83,10 +83,10 @@ def check_new(directory: Path) -> None:
 
 
 def copy_home(source: Path, home: Path) -> None:
-    """Copy what is in `source` into `home`, with modes; links stay links. Raises
-    SettingsError.
+    """Copy the content of `source` into `home`. Raises SettingsError.
 
-    Directories become writable. Sockets, pipes and locks are left out.
+    Modes are kept, but directories become writable. Links stay links. Sockets, pipes
+    and locks are left out.
     """
     try:
         _copy(source, home, _is_of_running)
@@ -116,10 +116,10 @@ def set_times(home: Path) -> None:
 
 
 def keep_home(home: Path, directory: Path) -> None:
-    """Keep the home of a program that has ended in `directory`. Raises SettingsError.
+    """Copy the home of a program that has ended into `directory`. Raises SettingsError.
 
-    Caches are left out too, and links with an absolute path: it is this desktop's, or
-    leads out of the home.
+    Caches are left out, and links with an absolute path, which leads to this desktop or
+    out of the home.
     """
 
     def is_left_out(path: Path) -> bool:
@@ -157,7 +157,9 @@ def _copy(source: Path, target: Path, is_left_out: Callable[[Path], bool]) -> No
 
 
 def _first_reason(error: OSError) -> str:
-    """Return the reason of an error; of the several that a copy may have, the first."""
+    """Return the reason of an error, or the first reason if a copy has failed for
+    several.
+    """
     if isinstance(error, shutil.Error):
         _, _, reason = error.args[0][0]
         return str(reason)

@@ -41,27 +41,28 @@ class QtDesktop(StartedDesktop):
     copy of `home`; it is ready when it greets over VNC.
 
     The program is the desktop: with an empty `command` there is no screen until
-        `launch()`.
-
-    `size` is in pixels. `environment` is added to that of the program; with
-    `pinned=False` it draws as this machine's user has set. The program ends with
-    `stop()`, and with this process, however it dies. `run` starts a command beside the
-    program, on the machine's network. There is no display to share: another Qt program
-    that is started so is not visible anywhere.
+    `launch()`. `size` is in pixels. `environment` is added to that of the program. With
+    `pinned=False` it draws as the user of this machine has configured it. The program
+    ends with `stop()`, and with this process, however it dies. `run` starts a command
+    beside the program, on the machine's network. A Qt program that is started so is not
+    visible, because there is no display to share.
 
     Qt's server listens on all interfaces, asks for no password, and encrypts nothing
     (Qt 6.6 to 6.12, measured). So the program has a network namespace, with loopback
     only, and the server is reached at a unix socket that only this user can open. With
-    `is_open` the program has the machine's network, and every user of it can reach the
-    server. With `may_be_open` it is the same where the machine allows no network
-    namespace, with one warning for this process. The server ignores wheel buttons and
-    takes Latin-1 characters only. Linux only: the wheels of PySide6 for macOS and
+    `is_open` the program has the machine's network, where every user can reach the
+    server. With `may_be_open` it has the machine's network only if no network namespace
+    is allowed, and this process warns once. The server ignores wheel buttons and takes
+    Latin-1 characters only. Linux only: the wheels of PySide6 for macOS and
     Windows lack the `vnc` platform.
 
-    Raises ProgramCrashed if the program fails first, ProgramMissing if it cannot be
-    run, DesktopError if it ends first without a failure, DesktopRefused if it does not
-    greet within `start_timeout_s`. Raises SettingsError for an invalid size, without
-    the fonts, and if the program must have a network namespace but cannot.
+    Raises:
+        SettingsError: the size is invalid, the fonts are not installed, or the program
+            needs a network namespace that this machine does not allow.
+        ProgramMissing: the program cannot be run.
+        ProgramCrashed: the program failed before it was ready.
+        DesktopError: the program ended before it was ready, without a failure.
+        DesktopRefused: it does not send its greeting within `start_timeout_s`.
     """
 
     def __init__(
@@ -112,12 +113,7 @@ class QtDesktop(StartedDesktop):
         while deadline.remaining_s:
             if program.end:
                 raise self._ended_early(program, "had not shown a desktop", _HINT)
-            ports = [] if self._network else listening_ports(program.pid)
-            for address in (
-                [self._network]
-                if self._network
-                else [f"127.0.0.1::{port}" for port in ports]
-            ):
+            for address in self._addresses(program.pid):
                 if greets_at(address, _GREETING_TIMEOUT_S):
                     self._server = address
                     return
@@ -126,13 +122,16 @@ class QtDesktop(StartedDesktop):
             program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}")
         )
 
+    def _addresses(self, session: int) -> list[str]:
+        if self._network:
+            return [self._network]
+        return [f"127.0.0.1::{port}" for port in listening_ports(session)]
+
     def program_hangs(self) -> bool:
-        """Return whether the program runs but no longer greets over VNC: its server has
-        no separate thread.
+        """Return whether the program runs but sends no greeting to a new client. Its
+        VNC server runs in the thread that draws.
         """
-        runs = bool(self._server) and not (
-            self._kept or self.exit_reason() or self.program_exit_reason()
-        )
+        runs = bool(self._server) and self.program_runs()
         return runs and not greets_at(self._server, ANSWERS_WITHIN_S)
 
     @property
@@ -156,10 +155,9 @@ class QtDesktop(StartedDesktop):
 
 
 def check_network(*, may_be_open: bool) -> bool:
-    """Return whether a program can have a network namespace; warn once if it cannot,
-    and need not.
+    """Return whether a program can have a network namespace.
 
-    Raises SettingsError if it cannot, and must.
+    If it cannot, warn once where the desktop `may_be_open`; else raise SettingsError.
     """
     reason = why_not_closable()
     if reason and not may_be_open:
@@ -189,9 +187,7 @@ def _warn_once(reason: str) -> None:
 
 @functools.cache
 def why_not_closable() -> str:
-    """Return why no program can have a network namespace on this machine; "" if
-    it can.
-    """
+    """Return why this machine allows no network namespace; "" if it does."""
     command = [sys.executable, "-I", "-S", network_namespace.__file__]
     tried = subprocess.run(
         command,
@@ -200,26 +196,22 @@ def why_not_closable() -> str:
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    return (
-        ""
-        if tried.returncode == 0
-        else tried.stdout.strip() or f"exit code {tried.returncode}"
-    )
+    if tried.returncode == 0:
+        return ""
+    return tried.stdout.strip() or f"exit code {tried.returncode}"
 
 
 def listening_ports(session: int) -> list[int]:
-    """Return the ports, in order, on which a process of the session listens; proc(5).
+    """Return the ports on which the processes of a session listen, in order; proc(5).
 
-    A server that chooses its port, and is found afterwards, cannot be another program
-    that was quicker.
+    The server chooses its own port and is asked for it afterwards, so that no other
+    program can take a port that was chosen for it.
     """
     sockets = set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile, or closed one
-            if (
-                int((process / "stat").read_text().rpartition(")")[2].split()[3])
-                == session
-            ):
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
                 for descriptor in (process / "fd").iterdir():
                     sockets.add(str(descriptor.readlink()))
     # the program is still loading; do not read the long tables of a busy machine

@@ -1,9 +1,9 @@
 """Desktops that a command such as `docker exec -i NAME` or `ssh HOST` reaches: their
 files, commands and program.
 
-Everything that runs on it has a mark in its environment. The mark finds it and all its
-children, to kill them. The desktop must have `sh`, and for the killing Linux's /proc;
-proc(5).
+Everything that is started on such a desktop has a mark in its environment, by which it
+is found with all its children, and killed. The desktop must have `sh`, and for the
+killing Linux's /proc; proc(5).
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ done
 
 
 class RemoteExec:
-    """The remote execution of commands: `command` with another command appended runs
-    that on the desktop.
+    """The remote execution of commands. `command` is a prefix, such as `ssh HOST`: with
+    another command appended, it runs that one in the desktop's working directory.
 
-    It runs in the desktop's working directory. For `ssh` the appended arguments are
-    quoted, because the remote shell parses them again. Files are read and written as
-    UTF-8. Everything that is started has a `part`, by which it can be ended separately.
+    For `ssh` the appended arguments are quoted, because the remote shell parses them
+    again. Files are read and written as UTF-8. What is started belongs to a group,
+    which can be ended separately.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -105,12 +105,12 @@ class RemoteExec:
         self._is_ssh = PurePath(command[0]).stem == "ssh"
 
     def run(self, command: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a remote command until it ends. Its exit code is -n if signal n ended it,
-        or if it is 128 + n.
+        """Run a remote command until it ends. An exit code of 128 + n is returned as
+        -n: signal n ended the command.
 
-        Raises DesktopError if the desktop cannot be reached, or the command cannot be
-        started, or it did not end within `timeout_s`. Then it is killed, with
-        everything that it started.
+        After `timeout_s` the command is killed, with everything that it started. Raises
+        DesktopError then, and if the desktop cannot be reached; its subclass
+        CommandMissing if the command cannot be started.
         """
         group = secrets.token_hex(4)
         try:
@@ -134,10 +134,8 @@ class RemoteExec:
                 " PATH"
             )
         self._check_reached(result)
-        stdout, stderr = (
-            text.decode("utf-8", "replace")
-            for text in (result.stdout[len(_STARTED_MARK) :], result.stderr)
-        )
+        stdout = result.stdout.removeprefix(_STARTED_MARK).decode("utf-8", "replace")
+        stderr = result.stderr.decode("utf-8", "replace")
         return CommandResult(exit_code_elsewhere(result.returncode), stdout, stderr)
 
     def has(self, program: str) -> bool:
@@ -168,11 +166,10 @@ class RemoteExec:
             )
         if result.returncode == _NO_FILE:
             files = sorted(output.decode().splitlines())
-            names = (
-                ", ".join(repr(file.removeprefix("./")) for file in files) or "no files"
-            )
+            names = [repr(file.removeprefix("./")) for file in files]
             raise FileMissing(
-                f"the program's working directory has no file {name!r}; it has {names}"
+                f"the program's working directory has no file {name!r}; it has"
+                f" {', '.join(names) or 'no files'}"
             )
         if result.returncode:
             raise DesktopError(
@@ -208,35 +205,31 @@ class RemoteExec:
             )
 
     def argv(self, command: Sequence[str], group: str) -> list[str]:
-        """Return the local command that runs `command` remotely, in that group of
-        programs; "" is no group.
+        """Return the local command that runs `command` remotely, in that group; "" is
+        no group.
         """
-        remote_argv = [
-            "env",
-            f"{_MARK}={f'{self._mark}:{group};' if group else ''}",
-            *command,
-        ]
-        return [
-            *self.command,
-            *([shlex.join(remote_argv)] if self._is_ssh else remote_argv),
-        ]
+        mark = f"{self._mark}:{group};" if group else ""
+        argv = ["env", f"{_MARK}={mark}", *command]
+        if self._is_ssh:
+            argv = [shlex.join(argv)]
+        return [*self.command, *argv]
 
-    def end(self, part: str = "") -> None:
-        """Kill that part of the started programs there; all of them if no part is
-        given. Raises DesktopError.
+    def end(self, group: str = "") -> None:
+        """Kill the remote programs of that group, or of all groups. Raises
+        DesktopError.
         """
         try:
-            self._check_reached(self._call(self.ending(part), _END_S))
+            self._check_reached(self._call(self.ending(group), _END_S))
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(
                 f"{self!s} did not stop the programs of the test within {_END_S:g} s"
             ) from exc
 
-    def ending(self, part: str = "") -> list[str]:
+    def ending(self, group: str = "") -> list[str]:
         """Return the local command that does what `end` does, for the cleanup after
         this process.
         """
-        mark = f"{self._mark}:{part};" if part else self._mark
+        mark = f"{self._mark}:{group};" if group else self._mark
         return self.argv(["sh", "-c", _END, "sh", mark], "")
 
     def __str__(self) -> str:
@@ -357,17 +350,16 @@ def _inside(name: str) -> str:
 
 
 def _last_line(text: bytes) -> str:
-    return (
-        text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"]
-    )[-1]
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"
 
 
 class RemoteDesktop(ReachedDesktop):
     """A desktop whose files and commands are reached by a RemoteExec.
 
     `connect` opens a Controller, which sees whether a launched program changes the
-    screen. The program's client lives in `session`, by default in one that the first
-    launch makes.
+    screen. The local client of the program runs in `session`; by default, the first
+    launch makes one.
     """
 
     def __init__(
@@ -440,17 +432,16 @@ class RemoteDesktop(ReachedDesktop):
 
     def _not_shown(self, program: Process) -> VncUseError:
         if not program.end:
-            return DesktopRefused(
-                program.message(
-                    f"had not shown a window within {self._launch_timeout_s:g} s"
-                )
-            )
-        message = program.message(
-            f"{program.end} and had not shown a"
-            f" window{'' if program.exit_code else STAY}"
-        )
+            problem = f"had not shown a window within {self._launch_timeout_s:g} s"
+            return DesktopRefused(program.message(problem))
+        problem = f"{program.end} and had not shown a window"
+        if not program.exit_code:
+            problem += STAY
         error = early_end(
-            message, program.exit_code, program.output_tail(), elsewhere=True
+            program.message(problem),
+            program.exit_code,
+            program.output_tail(),
+            elsewhere=True,
         )
         if isinstance(error, ProgramCrashed) and (failure := self.exit_reason()):
             return DesktopError(failure)  # the desktop ended, and the program with it

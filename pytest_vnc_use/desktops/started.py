@@ -80,27 +80,22 @@ class WorkingDirectory:
         try:
             return read_regular(self._inside(name), MAX_BYTES).decode()
         except FileNotFoundError:
-            files = (
-                path
-                for path in islice(self.path.rglob("*"), _MAX_LISTED)
-                if path.is_file()
-            )
-            names = sorted(path.relative_to(self.path).as_posix() for path in files)
+            paths = filter(Path.is_file, islice(self.path.rglob("*"), _MAX_LISTED))
+            names = sorted(path.relative_to(self.path).as_posix() for path in paths)
             listed = ", ".join(map(repr, names[:20])) or "no files"
             raise FileMissing(
                 f"the program's working directory has no file {name!r}; it has {listed}"
             ) from None
-        except (OSError, UnicodeDecodeError) as exc:
-            number, reason = (
-                (exc.errno, reason_of(exc))
-                if isinstance(exc, OSError)
-                else (errno.EINVAL, str(exc))
-            )
-            advice = f"; {TOO_LARGE}" if number == errno.EFBIG else ""
-            kind = FileUnreadable if number in _FILE_ERRORS else DesktopError
+        except UnicodeDecodeError as exc:
+            raise FileUnreadable(
+                f"cannot read {name!r} in the program's working directory: {exc}"
+            ) from exc
+        except OSError as exc:
+            advice = f"; {TOO_LARGE}" if exc.errno == errno.EFBIG else ""
+            kind = FileUnreadable if exc.errno in _FILE_ERRORS else DesktopError
             raise kind(
                 f"cannot read {name!r} in the program's working directory:"
-                f" {reason}{advice}"
+                f" {reason_of(exc)}{advice}"
             ) from exc
 
     def write(self, name: str, text: str) -> None:
@@ -143,15 +138,16 @@ class WorkingDirectory:
 STAY = "; it must stay in the foreground"
 """The advice about a program that ended without a failure."""
 _CANNOT_BE_RUN = (
-    *(
-        errno.ENOENT,
-        errno.EACCES,
-        errno.EPERM,
-        errno.ENOEXEC,
-        errno.ENOTDIR,
-        errno.EISDIR,
-    ),
-    *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOEXEC,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.E2BIG,
+    errno.EINVAL,
 )
 """Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the
 machine.
@@ -187,8 +183,8 @@ _NOTICE_S = 0.05
 
 
 def check_argv(argv: Sequence[str]) -> None:
-    """Raise SettingsError for a command that is empty or one text, which would count as
-    arguments of one letter.
+    """Raise SettingsError if the command is empty, or is one string, each letter of
+    which would count as an argument.
     """
     if isinstance(argv, str) or not argv:
         raise SettingsError(
@@ -218,8 +214,8 @@ def starting(
 
 
 def greets_at(address: str, timeout_s: float) -> bool:
-    """Return whether a VNC server answers at `host::port`, or at the path of a unix
-    socket, within `timeout_s`.
+    """Return whether a VNC server sends its greeting within `timeout_s`. The address is
+    `host::port`, or the path of a unix socket.
     """
     host, _, port = address.partition("::")
     try:
@@ -253,10 +249,10 @@ def early_end(
 def shows_window(
     process: Process, screen: Controller, before: RawFrame, deadline: Deadline
 ) -> bool:
-    """Wait until the screen differs from `before`; return False if the process ends, or
-    time is up, first.
+    """Wait until the screen differs from `before`. Return False if the process ends
+    first, or the time is up.
 
-    Differences within one box of a pointer's size do not count: a caret, a clock.
+    What fits into a box of a pointer's size does not count: a caret, a small clock.
     Raises DesktopError if the connection is lost.
     """
     since_s = before.taken_at
@@ -270,10 +266,8 @@ def shows_window(
 
 
 def shows_anything(screen: Controller, deadline: Deadline) -> bool:
-    """Wait until the screen has several colours, a pointer aside; return False if time
-    is up first.
-
-    Raises DesktopError.
+    """Wait until the screen has several colours, apart from the pointer's. Return False
+    if the time is up first. Raises DesktopError.
     """
     current: Any = screen.raw_frame()
     while not _differ(current.pixels, current.pixels[-1, 0]):
@@ -287,10 +281,11 @@ def _differ(pixels: Any, others: Any) -> bool:
     if np.ndim(others) and pixels.shape != others.shape:
         return True
     differs = (pixels ^ others) & _COLOUR_BITS != 0
-    edges = [np.flatnonzero(differs.any(axis=axis)) for axis in (0, 1)]
-    return any(
-        positions.size and np.ptp(positions) >= POINTER_PX for positions in edges
-    )
+    for axis in (0, 1):
+        positions = np.flatnonzero(differs.any(axis=axis))
+        if positions.size and np.ptp(positions) >= POINTER_PX:
+            return True
+    return False
 
 
 _MAX_SIDE = 16384
@@ -312,8 +307,8 @@ class Reach(Protocol):
 
 
 class ReachedDesktop(ABC):
-    """The files, commands and program under test of a desktop; the program, or its
-    client, is in a session.
+    """A desktop with its files, its commands and the program under test. The program,
+    or the local client of a remote one, runs in a session.
     """
 
     def __init__(self, session: SupervisedSession | None) -> None:
@@ -399,8 +394,8 @@ class ReachedDesktop(ABC):
         return ""
 
     def logs(self) -> Mapping[str, str]:
-        """Return the output of each process so far, by its role, such as `program`: the
-        last megabyte of each.
+        """Return the output of each process so far, at most its last megabyte, by the
+        role of the process, such as `program`.
         """
         return self._kept[2] if self._kept else self._logs_now()
 
@@ -501,11 +496,10 @@ class StartedDesktop(ReachedDesktop):
         self, process: Process, undone: str, hint: str = ""
     ) -> VncUseError:
         """Return the error for a process that ended before it showed anything: the
-        program, or one of this package.
+        program, or another one of the desktop.
         """
-        message = process.message(
-            f"{process.end} and {undone}{'' if process.exit_code else STAY}{hint}"
-        )
+        advice = "" if process.exit_code else STAY
+        message = process.message(f"{process.end} and {undone}{advice}{hint}")
         if process is not self._program or self.exit_reason():
             return DesktopError(self.exit_reason() or message)
         return early_end(message, process.exit_code, process.output_tail())

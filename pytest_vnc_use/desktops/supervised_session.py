@@ -44,14 +44,15 @@ from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.types.protocols import CommandResult
 
 _WITHHELD = {
-    *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
-    *(
-        "GOOGLE_API_KEY",
-        "GEMINI_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "LMSTUDIO_API_KEY",
-    ),
+    "WAYLAND_DISPLAY",
+    "WAYLAND_SOCKET",
+    "VNC_USE_PASSWORD",
+    "VNC_USE_API_KEY",
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "LMSTUDIO_API_KEY",
 }
 """Variables that would lead a program to the tester's screen, or give it the tests'
 secrets.
@@ -72,37 +73,29 @@ _FONT_FILES = (
     "DejaVuSerif.ttf",
 )
 _UNSET = {
-    *(
-        "LANGUAGE",
-        "LC_ALL",
-        "LC_CTYPE",
-        "LC_COLLATE",
-        "LC_MESSAGES",
-        "LC_MONETARY",
-        "LC_NUMERIC",
-        "LC_TIME",
-    ),
-    *(
-        "XDG_CURRENT_DESKTOP",
-        "DESKTOP_SESSION",
-        "GNOME_DESKTOP_SESSION_ID",
-        "KDE_FULL_SESSION",
-        "FONTCONFIG_PATH",
-    ),
-    *(
-        "GTK_THEME",
-        "GTK2_RC_FILES",
-        "GDK_SCALE",
-        "GDK_DPI_SCALE",
-        "QT_QPA_PLATFORMTHEME",
-        "XENVIRONMENT",
-    ),
-    *(
-        "QT_SCALE_FACTOR",
-        "QT_AUTO_SCREEN_SCALE_FACTOR",
-        "QT_ENABLE_HIGHDPI_SCALING",
-        "QT_SCREEN_SCALE_FACTORS",
-    ),
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_COLLATE",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "XDG_CURRENT_DESKTOP",
+    "DESKTOP_SESSION",
+    "GNOME_DESKTOP_SESSION_ID",
+    "KDE_FULL_SESSION",
+    "FONTCONFIG_PATH",
+    "GTK_THEME",
+    "GTK2_RC_FILES",
+    "GDK_SCALE",
+    "GDK_DPI_SCALE",
+    "QT_QPA_PLATFORMTHEME",
+    "XENVIRONMENT",
+    "QT_SCALE_FACTOR",
+    "QT_AUTO_SCREEN_SCALE_FACTOR",
+    "QT_ENABLE_HIGHDPI_SCALING",
+    "QT_SCREEN_SCALE_FACTORS",
 }
 """Variables by which a user's session decides on language, theme and scale."""
 _SET = {
@@ -148,13 +141,13 @@ def make_environment(
     pinned: bool,
     is_copy: bool = False,
 ) -> dict[str, str]:
-    """Return the environment of a new user: with new directories in `directory`,
-    without a bus.
+    """Return the environment of a new user: with its own directories in `directory`,
+    without a D-Bus session.
 
-    If the home `is_copy`, it also has what programs store about their user. Fonts,
-    packages of Python and caches of the tester, which are in a home directory too, stay
-    as they are. With `pinned` programs draw in it as on every other machine; raises
-    SettingsError where DejaVu is not installed.
+    If the home `is_copy`, what programs store about their user is read from there.
+    Fonts, Python packages and caches are still those of the tester. With `pinned`,
+    programs draw as on every other machine; raises SettingsError where the DejaVu fonts
+    are not installed.
     """
     profile = directory / "profile"
     paths = {variable: profile / name for variable, name in _PROFILE.items()}
@@ -170,26 +163,19 @@ def make_environment(
     fonts_link = paths["XDG_DATA_HOME"] / "fonts"
     if os.path.isdir(fonts) and not os.path.lexists(fonts_link):  # noqa: PTH112  # Path.is_dir raises where it may not look
         fonts_link.symlink_to(fonts)
-    inherited = {
+    environment = {
         "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is
         "PYTHONUSERBASE": site.getuserbase(),
-        **{
-            name: value
-            for name, value in inheritable().items()
-            if name != "DBUS_SESSION_BUS_ADDRESS"
-        },
-    }
-    environment = {
-        **inherited,
+        **inheritable(),
         "HOME": str(home),
-        **{variable: str(path) for variable, path in paths.items()},
     }
+    environment |= {variable: str(path) for variable, path in paths.items()}
+    environment.pop("DBUS_SESSION_BUS_ADDRESS", None)
     if not pinned:
         return environment
     # as in fonts.conf
-    if missing := missing_faces(
-        [Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), fonts]
-    ):
+    font_dirs = [Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), fonts]
+    if missing := missing_faces(font_dirs):
         raise SettingsError(
             f"Programs need the DejaVu fonts, but {', '.join(missing)} is not"
             " installed. Install it (Debian: apt-get install fonts-dejavu-core;"
@@ -203,19 +189,17 @@ def make_environment(
         settings.unlink(missing_ok=True)
         settings.touch(mode=0o600)
         settings.write_text(_GTK_SETTINGS, encoding="utf-8")
-    return {
-        name: value for name, value in environment.items() if name not in _UNSET
-    } | _SET
+    for name in _UNSET:
+        environment.pop(name, None)
+    return environment | _SET
 
 
 def missing_faces(directories: Iterable[Path]) -> list[str]:
     """Return the files of DejaVu that are in none of these directories."""
-    installed = {
-        name
-        for directory in directories
-        for _, _, names in os.walk(directory)
-        for name in names
-    }
+    installed: set[str] = set()
+    for directory in directories:
+        for _, _, names in os.walk(directory):
+            installed.update(names)
     return [face for face in _FONT_FILES if face not in installed]
 
 
@@ -285,13 +269,11 @@ class Process:
         """
         if (code := self.exit_code) is None:
             return ""
-        with suppress(ValueError):  # a real-time signal has no name
-            return (
-                f"exited with {code} ({signal.Signals(-code).name})"
-                if code < 0
-                else f"exited with {code}"
-            )
-        return f"exited with {code}"
+        end = f"exited with {code}"
+        if code < 0:
+            with suppress(ValueError):  # a real-time signal has no name
+                end += f" ({signal.Signals(-code).name})"
+        return end
 
     def message(self, text: str) -> str:
         """Return a sentence about it, and the last lines of its output."""
@@ -309,14 +291,14 @@ class Process:
 
 class SupervisedSession:
     """A private directory, the processes started in it, and the supervisor that ends
-    them, also after this process.
+    them, even if this process is killed.
 
-    `environment` is added to that of a new user, or with `as_tester` to this process's;
-    with `pinned` the new user's programs draw as on every other machine. The home is a
-    copy of `start_home`, or empty. Sessions of the same `name` have their home at the
-    same path, one after the other; without a name that path is random. Remains of
-    earlier sessions are removed first. A session belongs to the process that made it:
-    in a forked child it counts as stopped. Linux only.
+    `environment` is added to that of a new user, or with `as_tester` to the one of this
+    process. With `pinned`, programs of the new user draw as on every other machine. The
+    home is a copy of `start_home`, or empty. Sessions with the same `name` have their
+    home at the same path, one after the other; without a name the path is random. What
+    killed sessions have left behind is removed first. A session belongs to the process
+    that made it: in a forked child it counts as stopped. Linux only.
     """
 
     def __init__(
@@ -484,8 +466,7 @@ class SupervisedSession:
     def stop(self) -> None:
         """End all processes and remove the directory; a second call does nothing.
 
-        When everything else is done, raises DesktopError that names the processes which
-        this user may not end.
+        Raises DesktopError at the end if processes are left that this user may not end.
         """
         if self._stopped:
             return
@@ -617,15 +598,12 @@ def _make_locked_directory(name: str) -> tuple[Path, int]:
     No other process sees the lock before it is locked. The path follows from `name`,
     unless a session has it already.
     """
-    stem = _PREFIX + (
-        f"{zlib.crc32(name.encode(errors='replace')):08x}"
-        if name
-        else secrets.token_hex(8)
-    )
+    parent = Path(tempfile.gettempdir()).resolve()
+    stem = _PREFIX + secrets.token_hex(8)
+    if name:
+        stem = f"{_PREFIX}{zlib.crc32(name.encode(errors='replace')):08x}"
     for number in count():
-        directory = Path(tempfile.gettempdir()).resolve() / (
-            stem if number < 2 else f"{stem}-{number}"
-        )
+        directory = parent / (stem if number < 2 else f"{stem}-{number}")
         try:
             directory.mkdir(mode=0o700)
             break
@@ -654,18 +632,17 @@ def text_of(file: IO[bytes]) -> str:
 
 
 def kept_of(file: IO[bytes], head_size: int = supervisor.HEAD) -> bytes:
-    """Return the content of the file; of a long one, the start and the end, and between
-    them how much is left out.
+    """Return the content of the file; of a long file the start and the end, with a line
+    between them that says how much is left out.
     """
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     if size <= head_size + supervisor.TAIL + 100:
         return file.read(size)
     head = file.read(head_size)
-    cut = _LEFT_OUT.match(file.read(100))
-    left_out = (
-        size - head_size - supervisor.TAIL + (int(cut[1]) - len(cut[0]) if cut else 0)
-    )
+    left_out = size - head_size - supervisor.TAIL
+    if cut := _LEFT_OUT.match(file.read(100)):
+        left_out += int(cut[1]) - len(cut[0])
     file.seek(size - supervisor.TAIL)
     return head + supervisor.CUT % left_out + file.read(supervisor.TAIL)
 
@@ -682,8 +659,6 @@ def _shorten(argv: Sequence[str]) -> str:
 
 
 def absolute_path(argument: str) -> str:
-    """Return an argument of a command; a path, seen from this process's directory,
-    becomes absolute.
-    """
+    """Return an argument of a command; a relative path that exists becomes absolute."""
     is_path = "/" in argument and os.path.exists(argument)  # noqa: PTH110  # Path.exists raises for a long script
     return str(Path(argument).absolute()) if is_path else argument

@@ -47,13 +47,14 @@ _PASSWORD_FILE_KEY = bytes((23, 82, 107, 6, 35, 78, 88, 7))
 
 
 class XvncDesktop(StartedDesktop):
-    """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it
-    is made when all are ready.
+    """A desktop of TigerVNC's X server, of openbox if that is installed, and of the
+    program `command`, if there is one. The constructor returns when all are ready.
 
-    Ready means: the VNC server greets, the window manager reports that it runs, and the
-    program has changed the screen. `size` is in pixels. `environment` is added to that
-    of the program; with `pinned=False` programs draw as this machine's user has set.
-    The programs' home is a copy of the directory `home`, or empty.
+    The VNC server is ready when it sends its greeting, the window manager when it
+    reports that it runs, and the program when it has changed the screen. `size` is in
+    pixels. `environment` is added to that of the program. With `pinned=False` programs
+    draw as the user of this machine has configured it. The programs' home is a copy of
+    the directory `home`, or empty.
 
     The VNC server listens only on a unix socket in a private directory. So no other
     program can take its port first, and no other machine or user can reach it. It still
@@ -61,11 +62,13 @@ class XvncDesktop(StartedDesktop):
     clients that know its cookie. Everything ends with `stop()`, and with this process,
     however it dies. Linux only.
 
-    Raises SettingsError for an invalid size, or without the fonts. Raises DesktopError
-    if the X server is not installed, or if it or the window manager ends first. Raises
-    ProgramMissing if the program cannot be run, ProgramCrashed if it fails first,
-    DesktopError if it ends first without a failure. Raises DesktopRefused if not all
-    are ready within `start_timeout_s`.
+    Raises:
+        SettingsError: the size is invalid, or the fonts are not installed.
+        DesktopError: the X server is not installed; it, the window manager or the
+            program ended before it was ready, the program without a failure.
+        ProgramMissing: the program cannot be run.
+        ProgramCrashed: the program failed before it was ready.
+        DesktopRefused: not all are ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -118,12 +121,12 @@ class XvncDesktop(StartedDesktop):
         return self._session.environment["DISPLAY"]
 
     def launch(self, command: Sequence[str]) -> None:
-        """Start the program instead of the one before, and wait until it shows. Raises
-        as the class does.
+        """Start the program instead of the one before, and wait until it shows a
+        window. Raises as the class does.
 
-        The connection over which it is seen stays until `stop()`, stable. A client that
-        connects after the last one has gone may get a screenshot in which TigerVNC has
-        drawn the pointer over what was below it earlier (1.12, with LibreOffice).
+        The connection over which the window is seen stays open until `stop()`. If it
+        were closed, the next client could get a screenshot in which TigerVNC has drawn
+        the pointer over an older state of the screen (1.12, with LibreOffice).
         """
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         # before the screenshot, from which its window disappears
@@ -146,26 +149,22 @@ class XvncDesktop(StartedDesktop):
         with suppress(DesktopError):
             shows = shows_window(program, self._screen, before, deadline)
             self._screen.rest()
-        if not shows and program.end:
+        if shows:
+            return
+        if program.end:
             raise self._ended_early(program, "had not shown a window")
-        if not shows:
-            reason = self.exit_reason()
-            raise (
-                DesktopError(reason)
-                if reason
-                else self._late(program, "had not shown a window")
-            )
+        if reason := self.exit_reason():
+            raise DesktopError(reason)
+        raise self._late(program, "had not shown a window")
 
     def _start(self, server: str, size: tuple[int, int]) -> None:
         deadline = Deadline(self._timeout_s)
         authority = self._session.directory / "authority"
-        # Xau(3), good for any display
+        entry = struct.pack(">H", _ANY_DISPLAY)
         cookie = (b"", b"", b"MIT-MAGIC-COOKIE-1", secrets.token_bytes(16))
-        _write_private(
-            authority,
-            struct.pack(">H", _ANY_DISPLAY)
-            + b"".join(struct.pack(">H", len(f)) + f for f in cookie),
-        )
+        for field in cookie:  # Xau(3)
+            entry += struct.pack(">H", len(field)) + field
+        _write_private(authority, entry)
         number = self._start_server(
             [server, *self._server_options(size, authority)], deadline
         )
@@ -233,8 +232,8 @@ class XvncDesktop(StartedDesktop):
         return [*screen, *vnc, *security, *x]
 
     def _start_server(self, command: list[str], deadline: Deadline) -> int:
-        """Start the server; return its display's number, which it writes once it takes
-        connections, or never.
+        """Start the server, and return the number of its display. The server writes it
+        once it takes connections.
         """
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb", buffering=0):
@@ -281,19 +280,16 @@ class XvncDesktop(StartedDesktop):
         os.mkfifo(ready, 0o600)
         private = dict.fromkeys(_SETTINGS_VARIABLES, str(self._session.directory))
         startup = shlex.join(["sh", "-c", f"echo >{shlex.quote(str(ready))}"])
-        return (
-            self._session.start(
-                "window manager", [*WINDOW_MANAGER, "--startup", startup], private
-            ),
-            ready,
-        )
+        argv = [*WINDOW_MANAGER, "--startup", startup]
+        return self._session.start("window manager", argv, private), ready
 
     def _await_manager(self, manager: Process, ready: Path, deadline: Deadline) -> None:
         reader = os.open(ready, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            while not select.select(
-                [reader], [], [], min(_NOTICE_S, deadline.remaining_s)
-            )[0]:
+            while True:
+                wait_s = min(_NOTICE_S, deadline.remaining_s)
+                if select.select([reader], [], [], wait_s)[0]:
+                    return
                 if manager.end:
                     raise self._ended_early(manager, "had not come up")
                 if not deadline.remaining_s:
@@ -306,7 +302,6 @@ class XvncDesktop(StartedDesktop):
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    with os.fdopen(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-    ) as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
         file.write(content)

@@ -34,7 +34,7 @@ from foreign_table import (
     over_window,
 )
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 from support import paths

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.types import Action, Click, Scroll, TypeText
 from support.paths import PROGRAMS
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 
 SHOP = """
 CREATE TABLE products (name VARCHAR(20) PRIMARY KEY, cents INTEGER);

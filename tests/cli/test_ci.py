@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_vnc_use.cli.init import Project, read_target
+from pytest_vnc_use.cli.project import Project
+from pytest_vnc_use.cli.target import read_target
 from support.ci_jobs import Machine, Runner, run_github, run_gitlab, run_jenkins
 from support.gemini_server import GeminiServer, calls, text
 from support.paths import EXAMPLES, PAD_LINE, ROOT

@@ -21,7 +21,8 @@ from PIL import Image
 from pytest_vnc_use.agent import leasing
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.cli.init import Project, read_target
+from pytest_vnc_use.cli.project import Project
+from pytest_vnc_use.cli.target import read_target
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.harness.screenshots import write_screenshots
 from support import chat_server, vnc_servers
 from support.chat_server import ChatServer

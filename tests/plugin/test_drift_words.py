@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.report.markdown import run_markdown
 from support.forked_python import run_python
 from support.till_project import PLANS, Project

@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 from support.vnc_servers import require, require_package
 
 CONFTEST = """

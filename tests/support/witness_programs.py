@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.backends.browser import Browser
-from pytest_vnc_use.cli.init import PREFERENCES
+from pytest_vnc_use.cli.target import PREFERENCES
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.types.elements import Element
 from support.json_server import JsonServer, Posted, Reply

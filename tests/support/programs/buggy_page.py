@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import urlencode
 
-from pytest_vnc_use.cli.init import browser_command
+from pytest_vnc_use.cli.target import browser_command
 
 PAGE = Path(__file__).with_suffix(".html")
 
