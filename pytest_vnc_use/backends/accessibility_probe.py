@@ -14,6 +14,7 @@ import json
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 ACCESSIBLE = "org.a11y.atspi.Accessible"
@@ -121,8 +122,8 @@ class Bus:
         }
 
     def at(self, x: int, y: int) -> dict[str, object] | None:
-        """Return the node at a point: the active window's first, a control before a
-        node that only has a name.
+        """Return the node at a point: one of the active window if possible, a control
+        rather than a node that only has a name.
         """
 
         def may_hold(node: tuple[str, str], role: str) -> bool:
@@ -136,22 +137,20 @@ class Bus:
         matches = [item for item in matches if item["role"] not in WINDOWS]
         inside = [item for item in matches if item["active"]] or matches
         inside.sort(key=lambda item: item["box"][2] * item["box"][3])
-        fields = [
-            item for item in inside if item["role"] in FIELDS and item["focusable"]
-        ]
-        controls = [item for item in inside if item["focusable"] and item["name"]]
+        focusable = [item for item in inside if item["focusable"]]
+        fields = [item for item in focusable if item["role"] in FIELDS]
+        controls = [item for item in focusable if item["name"]]
         named = [item for item in inside if item["name"]]
-        return next(
-            (self._with_label(item) for item in [*fields, *controls, *named]), None
-        )
+        for item in [*fields, *controls, *named]:
+            return self._with_label(item)
+        return None
 
     def focus(self) -> dict[str, object] | None:
         """Return the node that has the focus."""
         for node, states, _ in self._walk(lambda node, role: True):
-            if (
-                states & FOCUSED
-                and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS
-            ):
+            if not states & FOCUSED:
+                continue
+            if self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
                 return self._with_label({**self.describe(node, states), "node": node})
         return None
 
@@ -174,8 +173,9 @@ class Bus:
         return described
 
     def _walk(self, enters: Any) -> Any:
-        """Yield each showing node on the way down, its states, and whether its window
-        is active.
+        """Yield each showing node with its states, and whether its window is active.
+
+        `enters` says whether a node, with its children, is of interest.
         """
         pending = [
             (tuple(node), False)
@@ -188,47 +188,33 @@ class Bus:
             node, active = pending.pop()
             try:
                 states = self.ask(node, ACCESSIBLE, "GetState")[0]
-                role = (
-                    "application"
-                    if node in programs
-                    else self.ask(node, ACCESSIBLE, "GetRoleName")
-                )
-                if node not in programs and not (
-                    states & SHOWING and enters(node, role)
-                ):
-                    continue
                 active = active or bool(states & ACTIVE)
                 if node not in programs:
+                    role = self.ask(node, ACCESSIBLE, "GetRoleName")
+                    if not states & SHOWING or not enters(node, role):
+                        continue
                     yield node, states, active
-                if role not in FIELDS:
-                    pending += [
-                        (tuple(child), active)
-                        for child in reversed(self.ask(node, ACCESSIBLE, "GetChildren"))
-                    ]
+                    if role in FIELDS:
+                        continue
+                children = self.ask(node, ACCESSIBLE, "GetChildren")
+                pending += [(tuple(child), active) for child in reversed(children)]
             except self._glib.Error:
                 continue
 
     def _with_label(self, node: dict[str, Any]) -> dict[str, object]:
-        """Return a node; one without a name has that of its label."""
+        """Return a node; if it has no name, with the name of its label."""
         name = "" if node["role"] in NAMED_BY_VALUE else node["name"]
-        try:
-            relations = (
-                [] if name else self.ask(node["node"], ACCESSIBLE, "GetRelationSet")
-            )
-            labels = [
-                tuple(label)
-                for kind, nodes in relations
-                if kind == LABELLED_BY
-                for label in nodes
-            ]
-            name = (
-                self.ask(labels[0], PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name")
-                if labels
-                else name
-            )
-        except self._glib.Error:
-            pass
+        if not name:
+            with suppress(self._glib.Error):
+                name = self._label_of(node["node"])
         return {key: node[key] for key in ("role", "focusable", "box")} | {"name": name}
+
+    def _label_of(self, node: tuple[str, str]) -> Any:
+        for kind, labels in self.ask(node, ACCESSIBLE, "GetRelationSet"):
+            if kind == LABELLED_BY and labels:
+                label = tuple(labels[0])
+                return self.ask(label, PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name")
+        return ""
 
 
 def main() -> None:

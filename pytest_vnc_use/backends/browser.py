@@ -57,6 +57,7 @@ message shows the difference.
 """
 
 _TEXT = "document.body ? document.body.innerText : ''"
+_HTML = "document.documentElement.outerHTML"
 _LOADED = """new Promise(done => {
   if (document.readyState === "complete") return done()
   addEventListener("load", () => done())
@@ -122,12 +123,10 @@ class Browser:
         return str(self._read(lambda page: page.evaluate(_TEXT)))
 
     def html(self) -> str:
-        """Return the page's DOM as it is now, as HTML; with hidden nodes, without the
-        content of frames.
+        """Return the page's DOM as HTML, with hidden nodes, but without the content of
+        frames.
         """
-        return str(
-            self._read(lambda page: page.evaluate("document.documentElement.outerHTML"))
-        )
+        return str(self._read(lambda page: page.evaluate(_HTML)))
 
     def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
         """Wait until `text` is in the page's visible text, whatever page is shown by
@@ -213,11 +212,11 @@ class Browser:
             _wait_loaded(page, deadline)
 
     def acted_on(self, action: Action) -> Elements | AskAfter:
-        """Return the elements that an action acts on, as `elements.acted_on_page` does,
-        without a look.
+        """Return the elements that an action acts on, as `elements.acted_on_page` does.
+        It does not count as a look of the test.
 
-        Where the options of a select are shown, the choice tells after the action which
-        one it was.
+        While the options of a `select` are shown, return a function that finds, after
+        the action, the option that was chosen.
         """
         with self._visible_page(Deadline(self._timeout_s)) as page:
             elements = acted_on_page(page, action)
@@ -232,8 +231,8 @@ class Browser:
             return chosen_since(page, before, at)
 
     def _read(self, ask: Callable[[Page], T]) -> T:
-        """Return the shown page's answer; if it closes or just opens, ask again. So
-        `ask` must change nothing.
+        """Return the answer of the page that is shown. If that closes or is just being
+        opened, ask again; so `ask` must change nothing.
         """
         deadline = Deadline(self._timeout_s)
         gone: PageTarget | None = None
@@ -260,14 +259,10 @@ class Browser:
 
     def _shows(self, text: str, deadline: Deadline) -> str:
         """Return `shown`, `late`, or `hidden` if another page must be asked."""
-        with self._visible_page(
-            Deadline(deadline.remaining_s + self._timeout_s)
-        ) as page:
-            answer = str(
-                page.evaluate(
-                    _SHOWS_TEXT % (json.dumps(text), deadline.remaining_s * 1000)
-                )
-            )
+        longer = Deadline(deadline.remaining_s + self._timeout_s)
+        with self._visible_page(longer) as page:
+            limit_ms = deadline.remaining_s * 1000
+            answer = str(page.evaluate(_SHOWS_TEXT % (json.dumps(text), limit_ms)))
         sys.audit(LOOK, "browser")
         return answer
 
@@ -280,22 +275,21 @@ class Browser:
         targets = self._devtools.pages(deadline)
         if not targets:
             raise DesktopError(f"the browser at {self.address!r} has no page open")
-        candidates = targets if len(targets) > 1 else ()
-        return next(
-            (target for target in candidates if self._is_visible(target, deadline)),
-            targets[0],
-        )
+        if len(targets) > 1:
+            for target in targets:
+                if self._is_visible(target, deadline):
+                    return target
+        return targets[0]
 
     def _is_visible(self, target: PageTarget, deadline: Deadline) -> bool:
         """Return whether a page is visible.
 
-        A page that does not answer counts as visible: a dialog or a crash silences the
-        page in front.
+        A page that does not answer counts as visible: it is the page in front, with a
+        dialog or after a crash.
         """
+        share = Deadline(deadline.remaining_s * _VISIBLE_SHARE)
         try:
-            with self._devtools.open(
-                target, Deadline(deadline.remaining_s * _VISIBLE_SHARE)
-            ) as page:
+            with self._devtools.open(target, share) as page:
                 return bool(page.evaluate("document.visibilityState") != "hidden")
         except PageGone:
             return False
@@ -340,12 +334,12 @@ def browser_at(
 def await_devtools(
     browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]
 ) -> str:
-    """Return the WebSocket of `browser()`'s DevTools, once they listen. Raises
+    """Return the WebSocket URL of the browser's DevTools, once they listen. Raises
     DesktopError.
 
-    Playwright asks an `http://` URL through the environment's proxy, but not a `ws://`
-    one. `browser()` raises DesktopError until the browser has started. Waiting ends
-    early once `is_over()`.
+    `browser()` raises DesktopError until the browser has started. Waiting ends after
+    `limit_s`, or once `is_over()`. The URL is for Playwright, which asks an `http://`
+    URL through the environment's proxy, but not a `ws://` one.
     """
     deadline = Deadline(limit_s)
     while True:
@@ -359,9 +353,8 @@ def await_devtools(
 
 
 def _wait_loaded(page: Page, deadline: Deadline) -> None:
-    """Wait until the document has loaded, or nearly all the time is used.
-
-    A page that never stops loading can be used too.
+    """Wait until the document has loaded, or most of the time is used: a page that
+    never stops loading can be used too.
     """
     page.evaluate(_LOADED % (deadline.remaining_s * 900))
 

@@ -1,10 +1,10 @@
-"""The VNC client: vncdotool's RFB protocol for a live screen. It lives on the reactor's
+"""The VNC client: vncdotool's RFB protocol for a live screen. It runs on the reactor's
 thread.
 
-It is fed bytes and knows no socket, so recorded bytes can be decoded:
-`protocol.makeConnection(transport)`, then `protocol.dataReceived(…)`. A comment in each
-override says what vncdotool's method lacks. The extended clipboard: rfbproto, "Extended
-Clipboard Pseudo-Encoding".
+It gets bytes and knows no socket, so recorded bytes can be decoded too, by
+`protocol.makeConnection(transport)` and `protocol.dataReceived(…)`. A comment in each
+override says what vncdotool's method lacks. The extended clipboard is that of rfbproto,
+"Extended Clipboard Pseudo-Encoding".
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _PSEUDO = (
     Encoding.PSEUDO_DESKTOP_SIZE,
     Encoding.PSEUDO_EXTENDED_CLIPBOARD,
     Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT,
-    # no LastRect: it makes TigerVNC hunt for solid rectangles, 2.4 times slower; no
-    # quality: it allows lossy pixels;
+    # no LastRect: it makes TigerVNC look for solid rectangles, 2.4 times slower
+    # no quality level: it allows lossy pixels
+    # no ContinuousUpdates: a request is always pending anyway, so that over a link of
+    # 20 ms ten changes in 100 ms come no sooner
 )
-# no ContinuousUpdates: a request is always outstanding, so over a link of 20 ms ten
-# changes in 100 ms come no sooner
 ENCODING_NAMES = {
     Encoding.RAW: "Raw",
     Encoding.COPY_RECTANGLE: "CopyRect",
@@ -74,31 +74,28 @@ ENCODING_NAMES = {
 MAX_RAW_BYTES = 24 << 20
 """The largest screen that is asked for in raw pixels.
 
-TigerVNC 1.12 ends a connection for which more than 32 MiB are queued, as for a client
-that is briefly slower.
+TigerVNC 1.12 ends a connection with more than 32 MiB in its queue, which a briefly slow
+client can cause.
 """
 BGRX = PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
 _RGBX = replace(BGRX, redshift=0, blueshift=16)
 _RECEIVE_BYTES = 1 << 20
 _MAX_SCREEN_PIXELS = 1 << 24
-"""Two screens of 4K beside each other have fewer. A larger screen would let a server
-use up the memory.
+"""The maximum size of a screen, so that a server cannot use up the memory. Two 4K
+screens beside each other have fewer pixels.
 """
 _CACHE_RATIO = 3
-"""The height of a screen, in widths, from which x11vnc shows its cache. By default it
-makes 640x480 into 640x5760; no monitor or phone is that tall.
+"""The ratio of height to width from which a screen must contain the cache of x11vnc. By
+default it makes 640x480 into 640x5760; no monitor or phone is that tall.
 """
 _MAX_TEXT_BYTES = 1 << 20
 _HANG_UP_S = 10.0
-"""The time in which a server may still read its last messages, once the connection is
-closed.
+"""The time that a server has to read the last messages before the connection is ended.
 """
 
 
 class Clipboard(IntFlag):
-    """The formats and actions of a message of the extended clipboard that concern
-    text.
-    """
+    """The flags of an extended clipboard message that concern text."""
 
     TEXT = 1
     CAPS = 1 << 24
@@ -122,17 +119,15 @@ class Outgoing:
 
     @contextmanager
     def typing(self, text: str) -> Iterator[None]:
-        """Type a text meanwhile. If it holds a secret, report it as a whole, by the
-        secret's name.
+        """Report a text that is typed meanwhile as a whole if it holds a secret, under
+        the secret's name and without its keys.
         """
-        hidden = (
-            self._tap.hide(text.redacted if isinstance(text, SecretText) else text)
-            if self._tap
-            else text
-        )
-        if hidden != str(text):
-            self.note("text", text=hidden)
-            self._types_secret = True
+        if self._tap:
+            shown = text.redacted if isinstance(text, SecretText) else text
+            hidden = self._tap.hide(shown)
+            if hidden != str(text):
+                self.note("text", text=hidden)
+                self._types_secret = True
         try:
             yield
         finally:
@@ -140,8 +135,8 @@ class Outgoing:
 
 
 class DesktopFactory(RFBFactory):
-    """The factory of one protocol. It knows the receivers of pixels and errors, and the
-    rules of the connection.
+    """The factory of one protocol, with the rules of its connection, and the framebuffer
+    that gets its pixels and errors.
     """
 
     noisy = False
@@ -182,8 +177,8 @@ class DesktopFactory(RFBFactory):
         """
 
     def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
-        """Report that there is no connection, as DesktopRefused; as SettingsError if
-        the host cannot be one.
+        """Fail with DesktopRefused because there is no connection, or with
+        SettingsError if the host is malformed.
         """
         # the host is neither a DNS name nor an IP address
         if isinstance(reason.value, ValueError):
@@ -200,8 +195,8 @@ class DesktopFactory(RFBFactory):
         self.framebuffer.fail(error)
 
     def clientConnectionLost(self, connector: object, reason: Failure) -> None:
-        """Report how the connection ended: DesktopRefused before the handshake, else
-        ConnectionLost.
+        """Fail with DesktopRefused if the connection ended before its handshake, else
+        with ConnectionLost.
         """
         if self.opened is None or not self.opened.handshaken:
             self.framebuffer.fail(
@@ -224,7 +219,7 @@ class DesktopProtocol(SecuredClient):
     fetched_texts = 0
     _drew = _resized = False
     is_paused = False
-    """True while no changes are asked for."""
+    """Whether no changes are asked for now."""
     _offered = ""
 
     def connectionMade(self) -> None:
@@ -262,11 +257,11 @@ class DesktopProtocol(SecuredClient):
         self.factory.clientConnectionLost(None, reason)
 
     def hang_up(self) -> None:
-        """Send no more, and end the connection when the server ends it, or after a time
-        if it does not.
+        """Send no more, and leave it to the server to end the connection; if it does
+        not, end it after a time.
 
-        A socket that is closed while a server writes resets it. Some servers then drop
-        what they have not read yet, such as the release of a key.
+        Closing a socket while the server writes resets the connection. Some servers
+        then drop what they have not read yet, such as the release of a key.
         """
         if self.transport.connected:
             self.transport.loseWriteConnection()
@@ -275,8 +270,8 @@ class DesktopProtocol(SecuredClient):
     def vncConnectionMade(self) -> None:
         """Choose pixel format and encodings, and ask for the first update.
 
-        VMware's servers send their format whatever is asked for, so one that can be
-        read is kept. Its depth does not count: Qt's server announces 32.
+        VMware's servers ignore the format that is asked for, so a server's own format
+        is kept if it can be read. Its depth does not count: Qt's server announces 32.
         """
         # vncdotool's method does nothing
         facts = self.factory.facts
@@ -294,13 +289,14 @@ class DesktopProtocol(SecuredClient):
         facts.protection = self._protection()
         facts.pixel_format = (
             f"{server_format.bpp} bits a pixel, depth {server_format.depth}"
-            + ("" if server_format.truecolor else ", colour map")
         )
+        if not server_format.truecolor:
+            facts.pixel_format += ", colour map"
         is_red_first = replace(server_format, depth=BGRX.depth) == _RGBX
         self.setPixelFormat(_RGBX if is_red_first else BGRX)
-        # Tight's are red first in any format
-        for number in (Encoding.RAW, Encoding.ZRLE) if is_red_first else ():
-            self._decoders[number] = turned(self._decoders[number])
+        if is_red_first:  # those of Tight are red first in any format
+            for number in (Encoding.RAW, Encoding.ZRLE):
+                self._decoders[number] = turned(self._decoders[number])
         self._resize(self.width, self.height)
         is_large = self.width * self.height * self.bypp > MAX_RAW_BYTES
         offered = [*_PIXELS["tight" if is_large else self.factory.encoding], *_PSEUDO]
@@ -320,8 +316,8 @@ class DesktopProtocol(SecuredClient):
         *,
         incremental: bool = False,
     ) -> None:
-        """Ask for a region of the screen, by default for all of it; if `incremental`,
-        once it has changed.
+        """Ask for a region of the screen, by default for all of it. With `incremental`
+        the server answers once it has changed.
         """
         area = {
             "x": x,

@@ -1,5 +1,5 @@
-"""One page of a browser through Chrome DevTools: found over HTTP, asked over a separate
-WebSocket.
+"""The pages of a browser through Chrome DevTools. They are found over HTTP, and each is
+asked over its own WebSocket.
 
 Source of commands and events: https://chromedevtools.github.io/devtools-protocol/,
 where "HTTP Endpoints" says how pages are found.
@@ -11,7 +11,7 @@ import itertools
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
 from typing import Any, NamedTuple, TypeVar
@@ -27,8 +27,8 @@ from pytest_vnc_use.types import JsonObject
 T = TypeVar("T")
 
 _HOST = {"Host": "localhost"}
-"""The host name of requests: Chrome answers only to this name or to a number, against
-DNS rebinding.
+"""The host in requests. Against DNS rebinding, Chrome answers only to this name or to an
+IP address.
 """
 _MAX_BYTES = 32 * 2**20
 _CLOSE_S = 1.0
@@ -70,15 +70,7 @@ class DevTools:
 
     def pages(self, deadline: Deadline) -> list[PageTarget]:
         """Return the browser's pages, the one last used first. Raises DesktopError."""
-        return self._ask(
-            "/json/list",
-            lambda entries: [
-                PageTarget(entry["id"], entry["url"])
-                for entry in entries
-                if entry["type"] == "page"
-            ],
-            deadline,
-        )
+        return self._ask("/json/list", _pages_in, deadline)
 
     def websocket(self, deadline: Deadline) -> str:
         """Return the URL of the browser's WebSocket. Raises DesktopError."""
@@ -97,9 +89,8 @@ class DevTools:
 
         def get() -> bytes:
             timeout_s = max(deadline.remaining_s, 0.001)
-            with closing(
-                HTTPConnection(self._host, self._port, timeout=timeout_s)
-            ) as connection:
+            connection = HTTPConnection(self._host, self._port, timeout=timeout_s)
+            with closing(connection):
                 connection.request("GET", path, headers=_HOST)
                 return connection.getresponse().read(_MAX_BYTES)
 
@@ -147,6 +138,11 @@ class DevTools:
             ) from exc
         with websocket:
             yield Page(websocket, target, deadline)
+
+
+def _pages_in(entries: Sequence[JsonObject]) -> list[PageTarget]:
+    pages = [entry for entry in entries if entry["type"] == "page"]
+    return [PageTarget(entry["id"], entry["url"]) for entry in pages]
 
 
 class Page:
@@ -204,16 +200,14 @@ class Page:
                 if not any(reason in str(exc) for reason in _NAVIGATED):
                     raise
                 continue
-            if problem := answer.get("exceptionDetails"):
-                raise DesktopError(
-                    f"{self} cannot be read:"
-                    f" {problem.get('exception', problem).get('description')}"
-                )
+            if details := answer.get("exceptionDetails"):
+                problem = details.get("exception", details).get("description")
+                raise DesktopError(f"{self} cannot be read: {problem}")
             return answer["result"].get("value")
 
     def wait_event(self, *methods: str) -> JsonObject:
-        """Wait for the next event of these, and return it; other events before it are
-        dropped. Raises DesktopError.
+        """Return the next event with one of these names, and drop the others before it.
+        Raises DesktopError.
         """
         while True:
             while self._events:

@@ -1,14 +1,16 @@
-"""The elements of a screen: those of a browser's page, and those of other programs by
-AT-SPI on a desktop on X.
+"""The elements of a screen: those of a browser's page by DevTools, and those of other
+programs by AT-SPI, on a desktop with an X server.
 
 `acted_on_page` and `acted_on_program` read roles and accessible names for reports,
-never what a field holds. They move no focus, and do not count as a look of the test.
+never the content of a field. They move no focus, and do not count as a look of the
+test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar, Union
 
@@ -30,7 +32,7 @@ redacted, it is cut shorter.
 """
 MAX_ELEMENTS = 150
 NONE_LISTED = ("there are no elements in view", "the elements cannot be listed")
-"""How an answer of `list_elements` begins that names none."""
+"""The beginnings of the answers of `list_elements` that list nothing."""
 Size = tuple[int, int]
 _PROBE = Path(__file__).with_name("accessibility_probe.py")
 _PYTHON = "/usr/bin/python3"
@@ -91,9 +93,8 @@ def probe(
     """
     result = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *arguments])
     if result.exit_code:
-        reason = (
-            result.stderr.strip().splitlines() or [f"exit code {result.exit_code}"]
-        )[-1]
+        lines = result.stderr.strip().splitlines()
+        reason = lines[-1] if lines else f"exit code {result.exit_code}"
         raise DesktopError(f"the accessibility probe failed on this desktop: {reason}")
     try:
         return adapter.validate_json(result.stdout)
@@ -106,19 +107,18 @@ def probe(
 def acted_on_program(
     run: Callable[[list[str]], CommandResult], action: Action
 ) -> Elements:
-    """Return the elements at an action's points; for text without a point, the one with
-    the focus.
+    """Return the element at each of an action's points, None where none is known; for
+    text without a point, the element with the focus.
 
-    None stands for a point without a known element. `run` is as in `desktop_elements`.
-    Raises DesktopError.
+    `run` is as in `desktop_elements`. Raises DesktopError.
     """
-    arguments = [str(number) for point in points(action) for number in point] or [
-        "focus"
-    ]
-    nodes = probe(run, _NODES_OR_NONE, *arguments)
-    return tuple(
-        node.element() if node and min(node.box[2:]) > 0 else None for node in nodes
-    )
+    numbers = chain.from_iterable(points(action))
+    arguments = list(map(str, numbers)) or ["focus"]
+    elements: list[Element | None] = []
+    for node in probe(run, _NODES_OR_NONE, *arguments):
+        is_shown = node is not None and min(node.box[2:]) > 0
+        elements.append(node.element() if node and is_shown else None)
+    return tuple(elements)
 
 
 def same_size(width: int, height: int) -> Size:
@@ -147,27 +147,22 @@ def elements_function(
             elements, screen = look()
         except DesktopError as exc:
             return f"{NONE_LISTED[1]}: {' '.join(str(exc).split())}"
-        units = [
-            model / pixels
-            for model, pixels in zip(model_size(*screen), screen, strict=True)
-        ]
+        width, height = model_size(*screen)
+        across = width / screen[0]
+        down = height / screen[1]
         lines = []
         for number, element in enumerate(elements[:MAX_ELEMENTS], start=1):
             box = element.box
             name = cut(element.name, MAX_NAME)
-            pairs = element.centre, (box.left, box.top), (box.right, box.bottom)
-            x, y, *corners = (
-                int(value * unit)
-                for pair in pairs
-                for value, unit in zip(pair, units, strict=True)
-            )
-            lines.append(f"{number}. {element.role} {name!r} at {(x, y)}, {corners}")
-        more = (
-            [f"… and {len(elements) - MAX_ELEMENTS} more"]
-            if len(elements) > MAX_ELEMENTS
-            else []
-        )
-        return "\n".join([*lines, *more]) or NONE_LISTED[0]
+            x, y = element.centre
+            at = (int(x * across), int(y * down))
+            top_left = [int(box.left * across), int(box.top * down)]
+            bottom_right = [int(box.right * across), int(box.bottom * down)]
+            corners = top_left + bottom_right
+            lines.append(f"{number}. {element.role} {name!r} at {at}, {corners}")
+        if len(elements) > MAX_ELEMENTS:
+            lines.append(f"… and {len(elements) - MAX_ELEMENTS} more")
+        return "\n".join(lines) or NONE_LISTED[0]
 
     return list_elements
 
@@ -228,11 +223,11 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """The browser's window: where the page begins on the screen, in pixels, and the
-    sizes of page and screen.
+    """The browser's window on the screen.
 
-    `view` is the page's visible width and height in CSS pixels. `scrolled` is how far
-    it is scrolled. One pixel of the page is `ratio` pixels of the screen.
+    The page begins at `left` and `top`, in pixels of the screen, whose size is
+    `screen`. `view` is the page's visible width and height in CSS pixels, `scrolled` how
+    far it is scrolled. One CSS pixel is `ratio` pixels of the screen.
     """
 
     left: float
@@ -246,17 +241,11 @@ class Window:
         """Return the visible region of a quad (x and y of four corners, in CSS pixels);
         None if there is none.
         """
-        left, right = (
-            min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2]))
-        )
-        top, bottom = (
-            min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2]))
-        )
-        return (
-            (left, top, right, bottom)
-            if right - left >= 1 and bottom - top >= 1
-            else None
-        )
+        xs = [min(max(x, 0), self.view[0]) for x in quad[::2]]
+        ys = [min(max(y, 0), self.view[1]) for y in quad[1::2]]
+        if max(xs) - min(xs) < 1 or max(ys) - min(ys) < 1:
+            return None
+        return min(xs), min(ys), max(xs), max(ys)
 
     def on_screen(self, rectangle: _Rectangle) -> Region:
         """Return the region of the screen that a rectangle of the page takes up."""
@@ -313,45 +302,44 @@ def elements_of(page: Page) -> list[Element]:
     while frames:
         frame = frames.pop()
         frames += reversed(frame.get("childFrames", ()))
+        frame_id = frame["frame"]["id"]
         try:
-            tree = page.call(
-                "Accessibility.getFullAXTree", frameId=frame["frame"]["id"]
-            )["nodes"]
+            answer = page.call("Accessibility.getFullAXTree", frameId=frame_id)
         except CommandRefused:  # the frame is gone
             continue
         # the others stand for nothing in the DOM
-        tree = [node for node in tree if "backendDOMNodeId" in node]
+        tree = [node for node in answer["nodes"] if "backendDOMNodeId" in node]
         numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
-        parents |= {
-            numbers[node["nodeId"]]: numbers.get(node.get("parentId"), 0)
-            for node in tree
-        }
+        for node in tree:
+            parent = numbers.get(node.get("parentId"), 0)
+            parents[node["backendDOMNodeId"]] = parent
         nodes += filter(_is_listed, tree)
-    answers = page.call_each(
-        "DOM.getContentQuads",
-        [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes],
-    )
-    visible_nodes = [
-        (node, rectangle)
-        for node, answer in zip(nodes, answers, strict=True)
-        if answer
-        and answer["quads"]
-        and (rectangle := window.visible(answer["quads"][0]))
-    ]
+    wanted = [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes]
+    answers = page.call_each("DOM.getContentQuads", wanted)
+    visible: list[tuple[JsonObject, _Rectangle]] = []
+    for node, quads in zip(nodes, answers, strict=True):
+        rectangle = None
+        if quads and quads["quads"]:
+            rectangle = window.visible(quads["quads"][0])
+        if rectangle:
+            visible.append((node, rectangle))
     clicks = [
         {
             "x": int(window.scrolled[0] + (left + right) / 2),
             "y": int(window.scrolled[1] + (top + bottom) / 2),
             "ignorePointerEventsNone": True,
         }
-        for _, (left, top, right, bottom) in visible_nodes
+        for _, (left, top, right, bottom) in visible
     ]
     hits = page.call_each("DOM.getNodeForLocation", clicks)
-    return [
-        Element(_value(node, "role"), _value(node, "name"), window.on_screen(rectangle))
-        for (node, rectangle), hit in zip(visible_nodes, hits, strict=True)
-        if _is_at(node["backendDOMNodeId"], hit["backendNodeId"] if hit else 0, parents)
-    ]
+    elements = []
+    for (node, rectangle), hit in zip(visible, hits, strict=True):
+        at_centre = hit["backendNodeId"] if hit else 0
+        if _is_at(node["backendDOMNodeId"], at_centre, parents):
+            role = _value(node, "role")
+            name = _value(node, "name")
+            elements.append(Element(role, name, window.on_screen(rectangle)))
+    return elements
 
 
 def _is_listed(node: JsonObject) -> bool:
@@ -367,8 +355,8 @@ def _value(node: JsonObject, field: str) -> str:
 
 
 def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
-    """Return whether the node `hit` belongs to the element, or stands beside it as a
-    label does; True if unknown.
+    """Return whether the node `hit` is in the element, or has the same parent, as a
+    label does; True if that is unknown.
     """
     if hit not in parents:
         return True
@@ -381,11 +369,10 @@ def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
 
 
 def acted_on_page(page: Page, action: Action) -> Elements:
-    """Return the elements at an action's points; for text without a point, the one with
-    the focus.
+    """Return the element at each of an action's points, None for a point off the page
+    or without a known element; for text without a point, the element with the focus.
 
-    None stands for a point off the page, or without a known element. Raises
-    DesktopError.
+    Raises DesktopError.
     """
     window = window_of(page)
     match action:
@@ -394,9 +381,9 @@ def acted_on_page(page: Page, action: Action) -> Elements:
         case TypeText(x=None) | TypeText(y=None):
             return (_focused_element(page, window),)
         case _:
-            return (
-                _at(page, window, getattr(action, "x", -1), getattr(action, "y", -1)),
-            )
+            x = getattr(action, "x", -1)
+            y = getattr(action, "y", -1)
+            return (_at(page, window, x, y),)
 
 
 def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
@@ -406,10 +393,10 @@ def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
         return None
     point = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
     hit = page.call("DOM.getNodeForLocation", **point)["backendNodeId"]
-    nodes = page.call(
+    answer = page.call(
         "Accessibility.getPartialAXTree", backendNodeId=hit, fetchRelatives=True
-    )["nodes"]
-    node = _choose(nodes)
+    )
+    node = _choose(answer["nodes"])
     if node is None or _is_covered(page, hit, node):
         return None
     return _element(page, window, node, Region(x, y, x + 1, y + 1))
@@ -424,10 +411,11 @@ def _is_covered(page: Page, hit: int, node: JsonObject) -> bool:
 
 
 def open_choice(page: Page) -> Choice | None:
-    """Return the choice of the select whose options are shown; None if none are. Raises
-    DesktopError.
+    """Return the choice in the `select` whose options are shown; None if none are.
+    Raises DesktopError.
 
-    Chromium shows them in a window of their own, whose content DevTools does not know.
+    Chromium shows the options in a separate window, whose content DevTools does not
+    know.
     """
     opened = page.call("Runtime.evaluate", expression=_OPEN_SELECT)["result"]
     if "objectId" not in opened:
@@ -463,15 +451,15 @@ def _focused_element(page: Page, window: Window) -> Element | None:
     focused = page.call("Runtime.evaluate", expression=_FOCUSED)["result"]
     if "objectId" not in focused:
         return None
-    nodes = page.call(
+    answer = page.call(
         "Accessibility.getPartialAXTree",
         objectId=focused["objectId"],
         fetchRelatives=False,
-    )["nodes"]
-    is_page = (
-        not nodes or _value(nodes[0], "role") == "RootWebArea" or nodes[0]["ignored"]
     )
-    return None if is_page else _element(page, window, nodes[0], None)
+    for node in answer["nodes"][:1]:
+        if _value(node, "role") != "RootWebArea" and not node["ignored"]:
+            return _element(page, window, node, None)
+    return None
 
 
 def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
@@ -481,30 +469,28 @@ def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     text, or the nearest ancestor with a name.
     """
     by_id = {node["nodeId"]: node for node in nodes}
-    chain = list[JsonObject]()
+    lineage = list[JsonObject]()
     node = nodes[0] if nodes else None
     while node is not None:  # the first node and its ancestors
-        chain += [node] if not node["ignored"] else []
+        if not node["ignored"]:
+            lineage.append(node)
         node = by_id.pop(node.get("parentId", ""), None)
-    fields = [node for node in chain if _has(node, "editable")]
+    fields = [node for node in lineage if _has(node, "editable")]
     if fields:  # text inside a field is its value
         return next((node for node in fields if _has(node, "focusable")), fields[-1])
-    controls = [node for node in chain if _value(node, "role") in _CONTROLS]
+    controls = [node for node in lineage if _value(node, "role") in _CONTROLS]
     texts = [node for node in nodes[1:] if _value(node, "role") == "StaticText"]
-    named = [
-        node
-        for node in chain
-        if _value(node, "name") and _value(node, "role") != "RootWebArea"
-    ]
-    clicked = [node for node in chain[:1] if node in named]
+    in_page = [node for node in lineage if _value(node, "role") != "RootWebArea"]
+    named = [node for node in in_page if _value(node, "name")]
+    clicked = [node for node in lineage[:1] if node in named]
     return next(iter([*controls, *clicked, *texts, *named]), None)
 
 
 def _element(
     page: Page, window: Window, node: JsonObject, fallback: Region | None
 ) -> Element | None:
-    """Return a node as an element. Its box is `fallback` if it has none; None if no box
-    is known.
+    """Return a node as an element, with the box `fallback` if the node has none; None if
+    no box is known.
     """
     answers = page.call_each(
         "DOM.getContentQuads", [{"backendNodeId": node.get("backendDOMNodeId", 0)}]

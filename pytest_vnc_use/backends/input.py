@@ -1,5 +1,5 @@
-"""Pointer and keyboard of one connection. Each knows its pressed buttons or keys, and
-releases them.
+"""The pointer and the keyboard of one connection. Each knows which of its buttons or
+keys are pressed, and releases them.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
@@ -37,50 +38,49 @@ from pytest_vnc_use.types.keys import (
 )
 
 EVENT_S = 0.02
-"""The time between two events of a pointer. Programs count too few clicks if a press and
-a release, or two clicks, come together.
+"""The time between two events of a pointer. If a press and its release, or two clicks,
+arrive together, programs count too few clicks.
 """
 HOLD_S = 0.1
-"""The least length of a press: that of a user's. A control that opens a list on the press
-may look different for as long as the list is open if it is released before: Chromium
-opens the list of a `select` up to 0.04 s after the press, on a busy machine later.
+"""The minimum length of a press, as of a user's.
 
-GTK, Qt and browsers take 0.2 s and more for a deliberate hold.
+A control that opens a list on the press may look different, for as long as the list is
+open, if the button is released earlier: Chromium opens the list of a `select` up to
+0.04 s after the press, on a busy machine later. To GTK, Qt and browsers, a deliberate
+hold takes 0.2 s or more.
 """
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _DRAG_SHOWN_S = 2.0
-"""The time in which a program shows that something is dragged. A busy page takes it up
-late, or shows nothing.
+"""The maximum wait until a program shows that something is dragged. A busy page shows it
+late, or not at all.
 """
 _DRAGGED = SettleRules(first_change_s=0.3, stable_s=0.5, limit_s=2.0, any_change=True)
-"""The wait before a dragged item is dropped. On a busy machine Chromium's first drag
-has stopped for 0.3 s.
+"""The wait before a dragged item is dropped. On a busy machine, Chromium's first drag
+stopped moving for 0.3 s.
 """
 _FETCH_S = 10.0
-"""The time in which a program fetches a pasted text. It is waited for by an event, so
-only a busy program needs it.
+"""The maximum wait until a program fetches a pasted text. An event ends it, so only a
+busy program needs all of it.
 """
 _FETCH_AGAIN_S = 0.5
-"""The same where no program fetched the text that was offered before."""
+"""The same if no program fetched the text that was offered before."""
 EFFECT = SettleRules(first_change_s=0.3, stable_s=0.1, limit_s=2.0, any_change=True)
-"""The wait between a click or a shortcut and the next keys, because keys could overtake
-it.
-"""
+"""The wait between a click or a shortcut and the next keys, which could overtake it."""
 FOCUSED = replace(EFFECT, first_change_s=2.0, limit_s=4.0)
-"""The wait between ctrl+l and a URL, as a busy browser drops what is typed before its
-address bar has the focus, and between keys and a paste.
+"""The wait between keys and a paste, and between ctrl+l and a URL: a busy browser drops
+what is typed before its address bar has the focus.
 """
 _PASTED = SettleRules(first_change_s=3.5, stable_s=0.1, limit_s=4.5)
-"""The wait between a paste and the keys after it. Chromium now and then shows the text
-3 s after it fetched it.
+"""The wait between a paste and the keys after it. Chromium sometimes shows a text 3 s
+after it has fetched it.
 """
 _CARET_COLUMNS = 3
-"""The most columns of pixels that a caret of a page or a form blinks in. Even one pasted
-letter changes more, as the caret moves with it.
+"""The maximum width of a blinking caret in pixels. Even one pasted letter changes more,
+because it moves the caret.
 """
 _PASTED_LATE = SettleRules(first_change_s=10.0, stable_s=0.1, limit_s=11.0)
-"""The same where not even a caret blinks, so that no field may have the focus."""
+"""The same if no caret blinks, so that perhaps no field has the focus."""
 SELECT_ALL = Chord((CONTROL, ord("a")))
 ENTER = Chord((RETURN,))
 PASTE_ANYWHERE = Chord((SHIFT, INSERT))
@@ -126,10 +126,10 @@ class Pointer:
         self.at = (x, y)
         self._send()
         if not self._has_moved:
-            # TigerVNC draws the pointer until it is moved, and that change is no answer
-            # to an action. It answers the first request before it has moved the
-            # pointer, and the second one after it. If no answer comes, the next
-            # screenshot reports it.
+            # TigerVNC draws the pointer into the screen until it is moved. That change
+            # is no effect of an action. The server answers the first request before it
+            # has moved the pointer, and the second one after that. If no answer comes,
+            # the next screenshot reports it.
             if self._connection.answers():
                 self._connection.answers()
             self._connection.framebuffer.mark_started()
@@ -168,8 +168,8 @@ class Pointer:
             self._released_at = clock.monotonic()
 
     def click(self, button: Button, count: int) -> None:
-        """Press and release `count` times where the pointer is, slowly enough for
-        programs to count right.
+        """Press and release `count` times at the pointer, slowly enough for programs to
+        count the clicks.
         """
         for _ in range(count):
             self._pause_until(self._released_at + EVENT_S)
@@ -179,11 +179,11 @@ class Pointer:
                 self.release(button)
 
     def drag_to(self, x: int, y: int) -> None:
-        """Press the left button, move to a point, a pixel away and back, and release
-        once the screen is stable.
+        """Press the left button, move to a point, then one pixel away and back, and
+        release once the screen is stable.
 
-        A drop target only takes part if the pointer moves inside it after the program
-        took up the drag, and takes the drop only if it has answered to that.
+        A drop target notices the drag only if the pointer moves inside it after the
+        program has started the drag, and it takes the drop only if it has reacted.
         """
         from_x, from_y = self.at
         beside = x - 1 if x > 0 else x + 1
@@ -220,8 +220,8 @@ class Pointer:
             self._send()
 
     def pause(self, duration_s: float = EVENT_S) -> None:
-        """Wait `duration_s` after all events are sent: a late reactor must not send two
-        events together.
+        """Wait until all events are sent, and then `duration_s`, so that no two events
+        are sent together.
         """
         self._connection.flush()
         self._connection.framebuffer.pause(duration_s)
@@ -264,8 +264,8 @@ class Keyboard:
     """The keyboard of a desktop. It knows which keys are down, and sends events no
     faster than the server takes them.
 
-    A chord goes out in one write: if a release came late, the server would repeat the
-        key.
+    A chord is sent in one write: if its releases came late, the server would repeat the
+    key.
     """
 
     def __init__(self, connection: RfbConnection, quirks: ServerQuirks) -> None:
@@ -293,21 +293,17 @@ class Keyboard:
         """
         stays = MODIFIERS.intersection(self.held)
         strokes: list[list[tuple[int, bool]]] = []
+        released: set[int] = set()
         for chord in chords:
             keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
-            strokes.append(
-                [
-                    *((keysym, True) for keysym in keysyms),
-                    *((keysym, False) for keysym in reversed(keysyms)),
-                ]
-            )
-        for events in (
-            strokes
-            if self._quirks.event_s
-            else [[event for stroke in strokes for event in stroke]]
-        ):
+            presses = [(keysym, True) for keysym in keysyms]
+            releases = [(keysym, False) for keysym in reversed(keysyms)]
+            strokes.append(presses + releases)
+            released.update(keysyms)
+        if not self._quirks.event_s:
+            strokes = [list(chain.from_iterable(strokes))]
+        for events in strokes:
             self._send(events)
-        released = {keysym for events in strokes for keysym, down in events if not down}
         self.held = [keysym for keysym in self.held if keysym not in released]
 
     def write(self, pieces: Iterable[Piece]) -> None:
@@ -322,16 +318,16 @@ class Keyboard:
                 has_typed = True
                 continue
             if has_typed:
-                # What the keys change would be taken for the answer to the paste, and
-                # the next keys would overtake it.
+                # A late effect of these keys would be taken for that of the paste.
                 self._screen.wait_settled(FOCUSED)
             self.paste(piece.text)
 
     def clear(self, *, to_be_replaced: bool) -> None:
-        """Select all text of the field; delete it, unless the next key replaces it.
+        """Select all text of the field, and delete it unless the next key will replace
+        it.
 
-        A paste does not: TigerVNC takes the primary selection with the clipboard, and
-            GTK 3 then selects nothing.
+        A paste will not: TigerVNC takes the primary selection together with the
+        clipboard, and GTK 3 then selects nothing.
         """
         self._screen.mark_started()
         self.strike(SELECT_ALL)
@@ -356,10 +352,10 @@ class Keyboard:
         self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
 
     def paste(self, text: str, chord: Chord = PASTE_ANYWHERE) -> None:
-        """Offer text as the clipboard, and press the chord that pastes it. Raises
+        """Offer a text as the clipboard, and press the keys that paste it. Raises
         ActionError if no program takes it.
 
-        The offer stays, for a paste by a program's menu.
+        The clipboard keeps the text afterwards, so that a program's menu can paste it.
         """
         protocol = self._connection.protocol
         before = protocol.fetched_texts
@@ -370,20 +366,21 @@ class Keyboard:
         started_s = clock.monotonic()
         self.strike(chord)
         limit_s = _FETCH_AGAIN_S if before == self._unfetched_since else _FETCH_S
-        if not self._screen.wait_until(
+        is_fetched = self._screen.wait_until(
             lambda: protocol.fetched_texts > before, limit_s
-        ):
+        )
+        if not is_fetched:
             self._unfetched_since = before
+            keys = "ctrl+v" if chord == PASTE else "shift+insert"
             raise ActionError(
                 f"no program fetched the text from the clipboard within {limit_s} s"
-                f" after {'ctrl+v' if chord == PASTE else 'shift+insert'}. Focus a text"
-                " field first"
+                f" after {keys}. Focus a text field first"
             )
         self._screen.wait_wider(screen_before, _CARET_COLUMNS, _PASTED.first_change_s)
         for rules in (_PASTED, _PASTED_LATE):
             if self._screen.wait_settled(rules).reason != "nothing_changed":
                 return
-            # one letter beside a caret looks like its blink
+            # one letter beside the caret looks like a blink of the caret
             if self._screen.wait_drawn(started_s, 0.0):
                 return
         raise ActionError(
@@ -402,10 +399,10 @@ def scroll_of(
     magnitude: int | None,
     size: tuple[int, int],
 ) -> Scroll:
-    """Return the scroll; without a point it is in the middle of a screen of this
-    `size`, and goes by pixels.
+    """Return the scroll that the arguments of `VNCController.scroll` mean. Raises
+    ActionError.
 
-    Raises ActionError.
+    `size` is that of the screen, whose middle is used if no point is given.
     """
     if not isinstance(x, int):  # as in scroll("down", magnitude=800)
         direction = x or direction
@@ -422,13 +419,10 @@ def scroll_of(
         raise ActionError(
             f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}"
         )
-    wheel_clicks = (
-        clicks
-        if magnitude is None
-        else max(1, round(magnitude / PIXELS_PER_WHEEL_CLICK))
-    )
-    if wheel_clicks < 1:
+    if magnitude is not None:
+        clicks = max(1, round(magnitude / PIXELS_PER_WHEEL_CLICK))
+    if clicks < 1:
         raise ActionError(
             f"a scroll must be at least 1 click of the wheel, got {clicks!r}"
         )
-    return Scroll(x, y, direction, wheel_clicks, by)
+    return Scroll(x, y, direction, clicks, by)

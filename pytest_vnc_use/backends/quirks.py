@@ -1,8 +1,8 @@
-"""The input that each VNC server supports. The server is recognised by what it offers;
-the facts were measured.
+"""The input that each VNC server supports, as measured. The server is recognised by what
+it offers.
 
-On each of these servers a text goes out at once, and the server takes it at its own
-pace; QEMU is the exception:
+To each of these servers but QEMU a text is sent at once, and the server takes it at its
+own pace:
 
 - TigerVNC 1.12 takes every key. Characters that its keyboard layout lacks are mapped to
   spare keycodes, of which it has about 20 and frees none. That concerns text beyond
@@ -21,7 +21,7 @@ pace; QEMU is the exception:
   pointer overtakes them. It has the characters of one keyboard. By scan codes that is a
   US keyboard; with its option -k it is the keyboard named by it, and QEMU takes no scan
   codes.
-- Plain cut text is no alternative: on TightVNC and x11vnc it ends in the cut buffer,
+- RFB's plain cut text is no alternative: TightVNC and x11vnc put it into the cut buffer,
   which only xterm reads.
 """
 
@@ -79,11 +79,10 @@ _OTHER_KEYS = {
 }  # fmt: skip
 
 
-_PLAIN = {
-    ord(character): start + nth
-    for start, row in _ROWS.items()
-    for nth, character in enumerate(row)
-}
+_PLAIN: dict[int, int] = {}
+for _start, _row in _ROWS.items():
+    for _code, _character in enumerate(_row, _start):
+        _PLAIN[ord(_character)] = _code
 US_KEYBOARD: Mapping[int, int] = {
     **_PLAIN,
     **{shifted(keysym): code for keysym, code in _PLAIN.items()},
@@ -109,22 +108,21 @@ _DESCRIPTIONS: Mapping[TypableText, str] = {
 
 @dataclass(frozen=True)
 class ServerQuirks:
-    """The input that a server takes, and its pace.
-
-    `text`: the text that goes by keys. `wheel`: whether there is a wheel.
-        `substitutes`: the keysym that is sent
-    instead. `only_keysyms`: all keysyms that the desktop takes; None for no limit. The
-    server needs `event_s` for a key event. `scancodes` are sent along with keysyms.
-    `doubles_only_near` is as in the protocol ClickRules.
-    """
+    """The input that a server takes, and its pace."""
 
     text: TypableText
     wheel: bool = True
+    """Whether there is a wheel."""
     substitutes: Mapping[int, int] = field(default_factory=dict)
+    """The keysym to send in place of another."""
     only_keysyms: frozenset[int] | None = None
+    """All keysyms that the desktop takes; None for no limit."""
     event_s: float = 0.0
+    """The time that the server needs for a key event."""
     scancodes: Mapping[int, int] = field(default_factory=dict)
+    """The scan code to send along with a keysym."""
     doubles_only_near: bool = False
+    """As in the protocol ClickRules."""
 
     def keysym(self, keysym: int) -> int:
         """Return the keysym to send for `keysym`. Raises ActionError if the server does
@@ -153,12 +151,12 @@ class ServerQuirks:
         return self.text.startswith("clipboard")
 
     def __str__(self) -> str:
-        pace = f", {1 / self.event_s:.0f} key events a second" if self.event_s else ""
-        return (
-            _DESCRIPTIONS[self.text]
-            + (", scan codes of a US keyboard" if self.scancodes else "")
-            + pace
-        )
+        description = _DESCRIPTIONS[self.text]
+        if self.scancodes:
+            description += ", scan codes of a US keyboard"
+        if self.event_s:
+            description += f", {1 / self.event_s:.0f} key events a second"
+        return description
 
 
 def is_named_by_x11vnc(desktop_name: str) -> bool:
@@ -221,7 +219,7 @@ class Pasted:
 
 Piece = Union[Typed, Pasted]
 _MAX_PASTES = 4
-"""So many parts of a line are pasted between keys at most."""
+"""The maximum parts of a line that are pasted between keys."""
 
 
 def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
@@ -246,9 +244,9 @@ def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
     """Yield the pieces: line feeds and tabs always go by keys, ASCII only if `by_keys`
     is set.
 
-    So a program that answers to keys gets the same ones as from a user, who types a
-    line with an accent in it. A line with many other characters is pasted as a whole,
-    because each paste is waited for.
+    So a program that reacts to keys gets nearly the same as from a user who types a
+    line with an accent in it. A line with many such characters is pasted as a whole,
+    because each paste takes time.
     """
     for run in re.findall(r"[\n\t]+|[^\n\t]+", text):
         parts = re.findall(r"[\x00-\x7f]+|[^\x00-\x7f]+", run)

@@ -1,8 +1,8 @@
 """A Twisted reactor in a separate thread, and the keep-alive pulse of a connection.
 
-The reactor is started once per process, never stopped, silent, and no obstacle to exit.
-It is not `twisted.internet.reactor`: that one may belong to pytest-twisted, or to the
-program under test.
+The reactor is started once per process and never stopped. It logs nothing but failures,
+and does not delay the exit. It is not `twisted.internet.reactor`, which may belong to
+pytest-twisted or to the program under test.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _started_in: list[int] = []
 
 
 def start_reactor() -> None:
-    """Start the reactor in this process if it does not run. Raises InfraError after a
-    fork, which leaves it behind.
+    """Start the reactor in this process if it does not run. Raises InfraError in a
+    forked process, which has no copy of its thread.
     """
     with _lock:
         if _started_in and _started_in != [os.getpid()]:
@@ -78,19 +78,18 @@ def _log_failures(event: LogEvent) -> None:
 
 
 class Pulse:
-    """Keep-alive by requests of one pixel, one at a time.
+    """Requests of one pixel, one at a time, which show that the server answers.
 
-    It lives on the reactor's thread; any thread may read its fields.
-
-    An answer is an update that holds the requested pixel. An earlier update that covers
-    the pixel counts as an answer too. While a caller waits for the effect of an action,
-    the pulse beats automatically, so that a later call of `want` needs no round trip.
+    An update that holds the requested pixel is the answer, even if the server sent it
+    for another reason. After an action the pulse beats on its own for a while, so that a
+    later call of `want` needs no round trip. Methods run on the reactor's thread; any
+    thread may read the fields.
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
         self.answered_s = -math.inf
-        """The server has received all messages that were sent up to this time, on the
-        monotonic clock.
+        """The time on the monotonic clock up to which the server has received all
+        messages.
         """
         self.round_trip_s = 0.0
         """The time that the last answer took."""

@@ -1,5 +1,5 @@
-"""One VNC connection for the caller's thread: connect within a time, send events,
-report how it ended.
+"""One VNC connection, as the caller's thread uses it: it connects within a time, sends
+events, and reports how it ended.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RfbConnection:
         if wire.requires_tls or scheme == "wss":
             context_of(wire)  # raises SettingsError
         if scheme in ("ws", "wss"):
-            # websockets, which takes its time, is loaded for this alone
+            # importing websockets takes long, and only this needs it
             from pytest_vnc_use.backends import websocket
 
             url = websocket.parse_url(server, wire)
@@ -131,20 +131,16 @@ class RfbConnection:
         reactor.callFromThread(self._dial, timeout_s)
         try:
             if not self.framebuffer.wait_complete(timeout_s):
-                response = (
-                    "accepted the connection and"
-                    if self._factory.opened
-                    else "answered nothing and"
+                response = "answered nothing"
+                if self._factory.opened:
+                    response = "accepted the connection"
+                problem = (
+                    f"{self.server!r}: {response} and showed no screen within"
+                    f" {clock.monotonic() - started_s:.1f} s; is it a VNC server?"
                 )
-                hint = (
-                    ""
-                    if self._start_websocket
-                    else " noVNC and websockify need ws://host:port/websockify"
-                )
-                raise DesktopRefused(
-                    f"{self.server!r}: {response} showed no screen within"
-                    f" {clock.monotonic() - started_s:.1f} s; is it a VNC server?{hint}"
-                )
+                if not self._start_websocket:
+                    problem += " noVNC and websockify need ws://host:port/websockify"
+                raise DesktopRefused(problem)
         except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
             self.drop()
             raise
@@ -158,20 +154,15 @@ class RfbConnection:
 
     @property
     def exposure(self) -> str:
-        """Return what other users of the network can read of this connection; "" if it
-        is protected.
+        """What other users of the network can read of this connection; "" if it is
+        protected.
         """
         if self.facts.protection:
             return ""
-        has_password = "Vnc" in self.facts.security_used
-        guess = (
-            ", and can guess the VNC password offline (its check is DES)"
-            if has_password
-            else ""
-        )
-        return (
-            f"every user of the network can read all typed keys and all images{guess}"
-        )
+        exposure = "every user of the network can read all typed keys and all images"
+        if "Vnc" in self.facts.security_used:
+            exposure += ", and can guess the VNC password offline (its check is DES)"
+        return exposure
 
     @property
     def quirks(self) -> ServerQuirks:
@@ -199,11 +190,11 @@ class RfbConnection:
         reactor.callFromThread(perform)
 
     def flush(self) -> None:
-        """Wait until all messages are sent. Raises ConnectionLost if they are not in
-        time.
+        """Wait until all messages are sent. Raises ConnectionLost if that takes too
+        long.
 
-        Twisted writes new data after its next poll, and after it has read what that
-        poll brought: two rounds later.
+        Twisted writes new data in the second round after this one: it polls, and then
+        reads first.
         """
         self._wait_for(lambda done: reactor.callLater(0, reactor.callLater, 0, done))
 
@@ -215,8 +206,8 @@ class RfbConnection:
             self._give_up(f"not all input for {self.server!r} has been sent yet")
 
     def round_trip(self) -> None:
-        """Wait until the server `answers` and its screen is whole; else drop the
-        connection, raise ConnectionLost.
+        """Wait until the server has answered and its screen is complete. Otherwise drop
+        the connection and raise ConnectionLost.
         """
         if not self.answers(ANSWER_S):
             self._give_up(f"{self.server!r} did not answer within {ANSWER_S} s")
@@ -229,12 +220,11 @@ class RfbConnection:
             )
 
     def answers(self, timeout_s: float = 1.0) -> bool:
-        """Return whether the server has answered a question that was sent after all
-        other messages.
+        """Return whether the server answers a question that is sent after all other
+        messages. Raises DesktopError if the connection ended.
 
-        The first call after an action also accepts the answer to a recent question,
-        which was sent to wait for the action's effect, so no caller waits twice. Raises
-        DesktopError if the connection ended.
+        The first call after an action also accepts the answer to a question that the
+        pulse has sent since, so that no caller waits twice.
         """
         pulse = self.protocol.pulse
         self._wait_for(lambda done: done())
@@ -256,8 +246,8 @@ class RfbConnection:
         self.protocol.is_paused = True
 
     def refresh(self) -> None:
-        """Have the whole screen sent again. Without it, drop the connection and raise
-        ConnectionLost.
+        """Fetch the whole screen again. If it does not come, drop the connection and
+        raise ConnectionLost.
         """
         self.framebuffer.forget()
         self.protocol.is_paused = False
@@ -310,7 +300,8 @@ class RfbConnection:
                 return UNIXClientEndpoint(
                     reactor, self._path, timeout=timeout_s
                 ).connect(factory)  # type: ignore[no-untyped-call]
-            # raises what pytest-socket would raise where names are resolved, unreported
+            # pytest-socket's error is raised here, because it would get lost in the
+            # thread that resolves names
             socket.socket().close()
             endpoint: Any = HostnameEndpoint(
                 reactor, self._host, self._port, timeout=timeout_s

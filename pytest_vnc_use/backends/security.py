@@ -1,9 +1,8 @@
-"""What protects a VNC connection: TLS, the security types of RFB, VeNCrypt, the
-password, and rejections.
+"""The protection of a VNC connection: TLS, the security types of RFB, VeNCrypt, and
+passwords; and the messages when a server or this client rejects the other.
 
-TLS is the standard library's: the check of a server's certificate, and TLS that starts
-within a connection. Numbers of security types: RFC 6143, 8.1.2, and rfbproto, "Security
-Types" and "VeNCrypt".
+TLS and the check of certificates are the standard library's. Numbers of security types:
+RFC 6143, 8.1.2, and rfbproto, "Security Types" and "VeNCrypt".
 """
 
 from __future__ import annotations
@@ -62,14 +61,13 @@ def context_of(wire: Wire) -> ssl.SSLContext:
 
 
 def check_fingerprint(tls: ssl.SSLObject | ssl.SSLSocket, wire: Wire) -> None:
-    """Raise SSLCertVerificationError if the certificate is not the one that the rules
-    name.
+    """Raise SSLCertVerificationError if the certificate has not the fingerprint that the
+    rules name.
     """
     if not wire.tls_fingerprint:
         return
-    fingerprint = (
-        f"sha256:{hashlib.sha256(tls.getpeercert(binary_form=True) or b'').hexdigest()}"
-    )
+    certificate = tls.getpeercert(binary_form=True) or b""
+    fingerprint = f"sha256:{hashlib.sha256(certificate).hexdigest()}"
     if fingerprint != wire.tls_fingerprint:
         raise ssl.SSLCertVerificationError(
             f"its fingerprint is {fingerprint}, not {wire.tls_fingerprint}"
@@ -92,10 +90,10 @@ def format_tls_error(server: str, error: ssl.SSLError) -> str:
 
 
 class TlsLayer:
-    """TLS between a connected protocol and its transport, which it replaces; all else
-    is the transport's.
+    """TLS between a connected protocol and its transport, which it replaces. Other
+    attributes are those of the transport.
 
-    The protocol's `tls_started` is called once the certificate is accepted, or else
+    It calls the protocol's `tls_started` once the certificate is accepted, otherwise
     `tls_failed`.
     """
 
@@ -179,31 +177,31 @@ _X509_PLAIN = 262
 
 @dataclass
 class ServerFacts:
-    """The facts that a VNC server has sent about itself; a field is empty if the
-    connection failed before.
-
-    `security_types`, and VeNCrypt's `subtypes`, are named as in servers' options.
-    `security_used` is the one that was used; `protection` states what keeps other users
-    from reading along, "" if nothing does. `size` is in pixels. `version` is a text
-    such as `3.8`. `pixel_format` is the server's default, before the client asks for
-    another. `encodings` are those of the rectangles that it sent, including
-    pseudo-encodings.
+    """The facts that a VNC server has sent about itself. A field is empty if the
+    connection failed before the server sent it.
     """
 
     version: str = ""
+    """The version of RFB, such as `3.8`."""
     security_types: tuple[str, ...] = ()
+    """The names of the offered types, as in servers' options."""
     subtypes: tuple[str, ...] = ()
+    """The same for VeNCrypt's sub-types."""
     security_used: str = ""
     protection: str = ""
+    """What keeps other users from reading the connection; "" if nothing does."""
     name: str = ""
     size: tuple[int, int] = (0, 0)
+    """Width and height in pixels."""
     pixel_format: str = ""
+    """The server's default, before the client asks for another."""
     encodings: set[str] = field(default_factory=set)
+    """Those of the rectangles that it sent, including pseudo-encodings."""
     extended_clipboard: bool = False
 
 
 class SecuredClient(RFBClient):
-    """vncdotool's client up to the handshake's end; it uses TLS where it can, and
+    """vncdotool's client, up to the end of the handshake. It uses TLS where it can, and
     reports why it ends a connection.
     """
 
@@ -263,24 +261,22 @@ class SecuredClient(RFBClient):
     def _choice(self, offered: bytes) -> int | None:
         """Return the type to use; end the connection if none fits the rules."""
         wire = self.factory.wire
-        order: Sequence[int] = (
-            (_NONE, _VNC_AUTH) if self.factory.password is None else (_VNC_AUTH, _NONE)
-        )
+        order = [_VNC_AUTH, _NONE]
+        if self.factory.password is None:
+            order = [_NONE, _VNC_AUTH]
         has_tls = self.factory.websocket == "wss"
         can_start_tls = not self.factory.websocket and wire.tls != "off"
         if wire.requires_tls and not has_tls:
-            order = (_VENCRYPT,)
+            order = [_VENCRYPT]
+        elif can_start_tls and is_local_connection(self):
+            order.append(_VENCRYPT)
         elif can_start_tls:
-            order = (
-                (*order, _VENCRYPT)
-                if is_local_connection(self)
-                else (_VENCRYPT, *order)
-            )
+            order.insert(0, _VENCRYPT)
         chosen = next((number for number in order if number in offered), None)
         if chosen is not None:
             self.factory.facts.security_used = _name(chosen)
             return chosen
-        if order == (_VENCRYPT,):
+        if order == [_VENCRYPT]:
             problem = (
                 f", but {wire.demand} requires TLS. Nothing was sent. Someone on the"
                 " network may have removed the offer of TLS. If not, make the server"
@@ -310,27 +306,25 @@ class SecuredClient(RFBClient):
 
     def _handle_vencrypt_answer(self, block: bytes) -> None:
         refused, count = block
-        if refused or not count:
-            raise ValueError(
-                "the server"
-                f" {'refused VeNCrypt 0.2' if refused else 'offered no VeNCrypt sub-type'}"
-            )
+        if refused:
+            raise ValueError("the server refused VeNCrypt 0.2")
+        if not count:
+            raise ValueError("the server offered no VeNCrypt sub-type")
         self.expect(self._handle_subtypes, 4 * count)
 
     def _handle_subtypes(self, block: bytes) -> None:
-        """Choose the sub-type that fits the credentials best, and check that they are
-        set.
+        """Choose the sub-type that fits the credentials best, and check that those it
+        needs are set.
         """
         offered = struct.unpack(f"!{len(block) // 4}I", block)
         self.factory.facts.subtypes = tuple(map(_name, offered))
         wire = self.factory.wire
         has_password = self.factory.password is not None
-        order = (
-            (_X509_PLAIN, _X509_VNC, _X509_NONE)
-            if wire.user
-            else (_X509_VNC, _X509_NONE, _X509_PLAIN)
-        )
-        if not wire.user and not has_password:
+        if wire.user:
+            order = (_X509_PLAIN, _X509_VNC, _X509_NONE)
+        elif has_password:
+            order = (_X509_VNC, _X509_NONE, _X509_PLAIN)
+        else:
             order = (_X509_NONE, _X509_VNC, _X509_PLAIN)
         chosen = next((number for number in order if number in offered), None)
         if chosen is None:
@@ -339,14 +333,15 @@ class SecuredClient(RFBClient):
             self.factory.takes_plain = (
                 lacks_certificate and bool(plain_types) and not wire.requires_tls
             )
-            weakness = (
-                ", all without a certificate. Someone on the network can read and"
-                " change such a connection. Make"
-            )
+            advice = ": make"
+            if lacks_certificate:
+                advice = (
+                    ", all without a certificate. Someone on the network can read and"
+                    " change such a connection. Make"
+                )
             self._reject(
-                "offers VeNCrypt with"
-                f" {_names(offered)}{weakness if lacks_certificate else ': make'} the"
-                " server offer X509Vnc, X509Plain or X509None"
+                f"offers VeNCrypt with {_names(offered)}{advice} the server offer"
+                " X509Vnc, X509Plain or X509None"
             )
             return
         self.factory.facts.security_used = f"VeNCrypt {_name(chosen)}"
@@ -381,13 +376,10 @@ class SecuredClient(RFBClient):
             self.expect(self._handleVNCAuth, 16)
             return
         if self._subtype == _X509_PLAIN:
-            credentials = self.factory.wire.user, self.factory.password or ""
-            user, password = (
-                text.encode("utf-8", "surrogateescape") for text in credentials
-            )
-            self.transport.write(
-                struct.pack("!II", len(user), len(password)) + user + password
-            )
+            password = (self.factory.password or "").encode("utf-8", "surrogateescape")
+            user = self.factory.wire.user.encode("utf-8", "surrogateescape")
+            lengths = struct.pack("!II", len(user), len(password))
+            self.transport.write(lengths + user + password)
         self.expect(self._handleVNCAuthResult, 4)
 
     def tls_failed(self, error: ssl.SSLError) -> None:
@@ -407,13 +399,10 @@ class SecuredClient(RFBClient):
     def vncAuthFailed(self, reason: Any) -> None:
         """Report that the server refused the password."""
         # vncdotool's method only logs it
-        text = (
-            reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        )
-        self._reject(
-            f"refused the password: {cut(plain(text), _MAX_REASON)}",
-            AuthenticationFailed,
-        )
+        if isinstance(reason, bytes):
+            reason = reason.decode("utf-8", "replace")
+        text = cut(plain(reason), _MAX_REASON)
+        self._reject(f"refused the password: {text}", AuthenticationFailed)
 
     def vncProtocolError(self, reason: str) -> None:
         """End the connection with this error."""
@@ -423,11 +412,8 @@ class SecuredClient(RFBClient):
     def _handleConnMessage(self, block: bytes) -> None:
         """Report why the server refuses."""
         # vncdotool's method calls that an error of the protocol
-        reason = (
-            cut(plain(block.decode("utf-8", "replace")), _MAX_REASON)
-            or "it gave no reason"
-        )
-        self._reject(f"refused the connection: {reason}")
+        reason = cut(plain(block.decode("utf-8", "replace")), _MAX_REASON)
+        self._reject(f"refused the connection: {reason or 'it gave no reason'}")
 
     def _reject(self, problem: str, kind: type[VncUseError] = DesktopRefused) -> None:
         self._end(kind(f"{self.factory.server!r} {problem}"))
@@ -452,14 +438,17 @@ class SecuredClient(RFBClient):
 
     def _end(self, error: VncUseError) -> None:
         self._ended = True
-        self._packet.clear()  # vncdotool would continue handling it,
-        # and endlessly what has no bytes, such as an empty reason
+        # vncdotool would continue to handle the packet, and never end if the next
+        # field is empty, such as a reason
+        self._packet.clear()
         self._expected_len = sys.maxsize
         self.factory.framebuffer.fail(error)
         self.transport.abortConnection()
 
     def _protection(self) -> str:
-        """Return what keeps other users from reading along; "" if nothing does."""
+        """Return what keeps other users from reading the connection; "" if nothing
+        does.
+        """
         if self._subtype:
             return "TLS, with a certificate that was checked"
         if self.factory.websocket == "wss":

@@ -1,4 +1,4 @@
-"""VNCController: reads one screen and acts on it, over VNC. `connect` creates one."""
+"""VNCController: it reads one screen and acts on it over VNC. `connect` makes one."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Watch:
 
     A lost connection is reopened once, within `reconnect_s`. The new one is used only
     if it leads to the same desktop with the same screen. No action is performed twice.
-    A screen of one single colour has `blank_s` to change; None sets no limit. A screen
-    is fetched again if no pixel has changed for `frozen_s`, although at least three
-    visible actions were performed. It counts as frozen if it is still the same. A
+    A screen of one single colour has `blank_s` to change; None sets no limit. If no
+    pixel has changed for `frozen_s`, although at least three visible actions were
+    performed, the screen is fetched again; if it is still the same, it is frozen. A
     screen may change its size.
 
-    If the program under test has ended (`program_exit_reason`), no failure of the
-    desktop is raised: the screen may be blank for that reason, or the server may have
-    been the program itself.
+    Once the program under test has ended (`program_exit_reason`), no failure of the
+    desktop is raised: the screen may be blank because of that, or the program may have
+    been the server.
     """
 
     blank_s: float | None
@@ -114,22 +114,32 @@ def connect(
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
-    `server` is `host::port`, `host:display`, `[IPv6]::port`, `vnc://host:port`,
-    `ws://…`, `wss://…`, or the path of a unix socket. As in TigerVNC's viewer, a number
-    of 100 or more behind one colon is a port.
+    Args:
+        server: `host::port`, `host:display`, `[IPv6]::port`, `vnc://host:port`,
+            `ws://…`, `wss://…`, or the path of a unix socket. As in TigerVNC's viewer,
+            a number of 100 or more behind one colon is a port.
+        password: the server's password; None if it asks for none.
+        timeout_s: the maximum time until the first frame, in seconds.
+        settle_rules: when the screen counts as stable after an action.
+        scroll_by: `wheel`, or `keys` for page and arrow keys.
+        type_by: `keys`, with which only text that no key makes is pasted, or
+            `clipboard`, with which all text is.
+        encoding: how pixels travel. The default is `raw` through a unix socket and
+            `tight` (without loss) elsewhere; a screen of more than 24 MiB is never raw.
+        show_pointer: draw the pointer into frames, at its last position, in the
+            server's shape.
+        wire: how the connection is protected.
+        tap: gets each message that is sent.
+        facts: gets what the server reports about itself, even if the connection then
+            fails.
+        watch: how failures of the desktop are noticed, and a lost connection survived.
+        browser: returns the browser when a URL is opened; without it, the keyboard
+            opens URLs.
 
-    `wire` states how the connection is protected. With `scroll_by="keys"` page and
-    arrow keys do every scroll. With `type_by="clipboard"` all text is pasted; with
-    `"keys"` only text that no key makes is pasted. `encoding` is how pixels travel:
-    `raw` is the default through a unix socket, `tight` (without loss) elsewhere; a
-    screen of more than 24 MiB is never raw. With `show_pointer` the pointer is drawn
-    into frames, at its last position, in the server's shape. `tap` gets each message
-    that is sent, `facts` what the server reports about itself, even if the connection
-    then fails. `browser` returns the browser when a URL is opened; without it, the
-    keyboard does that.
-
-    Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError if
-    an argument is invalid.
+    Raises:
+        DesktopRefused: no frame within `timeout_s`.
+        AuthenticationFailed: the password is missing or wrong.
+        SettingsError: an argument is invalid.
     """
     controller = VNCController(
         settle_rules,
@@ -146,7 +156,7 @@ def connect(
 
 
 class VNCController:
-    """A Controller for one desktop: it takes frames and performs actions. For one
+    """The Controller of one desktop: it takes frames and performs actions, for one
     thread at a time.
 
     Without a connection, call `connect` first:
@@ -173,9 +183,7 @@ class VNCController:
         self._watch = watch
         self._browser = browser
         self._unanswered: list[float] = []
-        """The times when visible actions started; a change of the screen answers those
-        before it.
-        """
+        """The times of visible actions after which no pixel has changed yet."""
         self._is_emptied = False
         """Whether an action left the browser on an empty page, which may be all that
         the screen shows.
@@ -195,10 +203,11 @@ class VNCController:
         tap: MessageTap | None = None,
         facts: ServerFacts | None = None,
     ) -> VNCController:
-        """Connect as `connect` in this module does, after the end of an earlier
-        connection; return this controller.
+        """Close an earlier connection, connect as `connect` in this module does, and
+        return this controller.
 
-        Raises SettingsError if the server has no clipboard to type by.
+        Raises SettingsError if all text should be pasted, but the server has no
+        clipboard for that.
         """
         self.close()
         self._closed.clear()
@@ -265,7 +274,7 @@ class VNCController:
 
     @property
     def exposure(self) -> str:
-        """Return what others on the network can read of this connection; "" if it is
+        """What other users of the network can read of this connection; "" if it is
         protected.
         """
         return self._connection.exposure
@@ -279,9 +288,7 @@ class VNCController:
 
     @property
     def doubles_only_near(self) -> bool:
-        """Return whether no program there takes two clicks at different points for a
-        double click.
-        """
+        """Whether two clicks at different points never count as a double click."""
         return self._quirks.doubles_only_near
 
     @property
@@ -299,19 +306,19 @@ class VNCController:
             return ""
 
     def refresh(self) -> None:
-        """Have the whole screen sent again, even if the server reports no change.
-        Raises ConnectionLost.
+        """Fetch the whole screen again, even if the server reports no change. Raises
+        ConnectionLost.
         """
         self._connection.refresh()
 
     def rest(self) -> None:
-        """Keep the connection, but have no changes sent until `refresh`. Raises
+        """Keep the connection open, but ask for no changes until `refresh`. Raises
         DesktopError if it has ended.
         """
         self._connection.rest()
 
     def frame(self) -> Frame:
-        """Return the screen as it is now, not before. Raises DesktopError,
+        """Return the screen as it is at the time of this call. Raises DesktopError,
         ActionInterrupted.
         """
         frame = self._surviving(self._frame)
@@ -346,28 +353,27 @@ class VNCController:
                     " --vnc-app or by app in the task's file, or wait longer with"
                     " vnc_start_seconds"
                 )
-        for is_fresh in (False, True):
-            self._unanswered = [
-                started_s
-                for started_s in self._unanswered
-                if started_s > screen.changed_at
-            ]
-            since_s = (
-                clock.monotonic() - self._unanswered[0] if self._unanswered else 0.0
-            )
-            if (
-                len(self._unanswered) < _UNANSWERED_ACTIONS
-                or since_s < watch.frozen_s
-                or watch.program_exit_reason()
-            ):
-                return
-            if not is_fresh:
-                self._connection.refresh()
-        raise ScreenFrozen(
-            f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s,"
-            f" although {len(self._unanswered)} actions were performed. The server"
-            " answers, so the program may hang, or the server may be read-only"
-        )
+        if self._may_be_frozen(watch):
+            self._connection.refresh()
+            if self._may_be_frozen(watch):
+                still_s = clock.monotonic() - self._unanswered[0]
+                raise ScreenFrozen(
+                    f"the screen of {server!r} is frozen. No pixel changed for"
+                    f" {still_s:.0f} s, although {len(self._unanswered)} actions were"
+                    " performed. The server answers, so the program may hang, or the"
+                    " server may be read-only"
+                )
+
+    def _may_be_frozen(self, watch: Watch) -> bool:
+        changed_at = self._screen.changed_at
+        self._unanswered = [
+            started_s for started_s in self._unanswered if started_s > changed_at
+        ]
+        if len(self._unanswered) < _UNANSWERED_ACTIONS:
+            return False
+        if clock.monotonic() - self._unanswered[0] < watch.frozen_s:
+            return False
+        return not watch.program_exit_reason()
 
     def last_frame(self) -> Frame:
         """Return the screen as it was last seen, even if the connection is lost."""
@@ -389,8 +395,8 @@ class VNCController:
         return self._surviving(lambda: self._screen.wait_settled(rules))
 
     def changed_since(self, timestamp: float) -> bool:
-        """Return whether a pixel changed after `timestamp`, outside moving regions.
-        Raises DesktopError.
+        """Return whether a pixel outside moving regions has changed after `timestamp`,
+        a time on the monotonic clock. Raises DesktopError.
         """
         return self._surviving(lambda: self._screen.changed_since(timestamp))
 
@@ -412,8 +418,8 @@ class VNCController:
         return self._surviving(read_screen)
 
     def transient_frames(self) -> tuple[Frame, ...]:
-        """Return the frames since the last call that were shown for 0.2 s or longer,
-        then replaced; oldest first.
+        """Return the frames since the last call that were shown for at least 0.2 s and
+        then replaced, oldest first.
         """
         return tuple(capture.frame() for capture in self._screen.transients())
 
@@ -425,8 +431,8 @@ class VNCController:
     def click(
         self, x: int, y: int, button: Button | int = "left", count: int = 1
     ) -> None:
-        """Move to a point, then press and release `button`, or the one of that number,
-        `count` (1 to 3) times.
+        """Move to a point, then press and release `button` (its name or number) `count`
+        times, 1 to 3.
         """
         if count not in (1, 2, 3):
             raise ActionError(f"the count of a click must be 1 to 3, got {count!r}")
@@ -457,8 +463,8 @@ class VNCController:
             self._pointer.release(button_of(button))
 
     def drag_and_drop(self, x0: int, y0: int, x1: int, y1: int) -> None:
-        """Press the left button at a point, move to another point by points between
-        them, and release it.
+        """Press the left button at one point, move to another over points between them,
+        and release it.
         """
         with self._acting(clicks=True):
             self._pointer.check(x1, y1)
@@ -475,12 +481,12 @@ class VNCController:
         *,
         magnitude: int | None = None,
     ) -> None:
-        """Scroll `clicks` wheel clicks at a point; keys scroll whatever has the focus.
+        """Scroll `clicks` wheel clicks at a point, by the wheel or by keys.
 
-        By keys, five wheel clicks up or down are a page, and one left or right is three
-        arrows. Where the server has no wheel (Qt's), keys are used in any case.
-        `scroll("down", magnitude=800)` scrolls in the middle of the screen, a wheel
-        click for 100 pixels.
+        Keys scroll whatever has the focus: five clicks up or down are a page, and one
+        click left or right is three arrows. They are always used if the server has no
+        wheel (Qt's). `scroll("down", magnitude=800)` scrolls in the middle of the
+        screen, one click for 100 pixels.
         """
         scroll = scroll_of(x, y, direction, clicks, by, magnitude, self.size)
         with self._acting():
@@ -531,22 +537,19 @@ class VNCController:
         """
         pieces = plan_text(text, self._quirks.text)
         pastes = bool(paste and text and self._quirks.has_clipboard)
-        with self._acting(
-            types=True, enters=press_enter or text.endswith(("\n", "\r"))
-        ):
+        begins_typed = not pastes and bool(pieces) and isinstance(pieces[0], Typed)
+        enters = press_enter or text.endswith(("\n", "\r"))
+        with self._acting(types=True, enters=enters):
             if clear_first:
-                self._keyboard.clear(
-                    to_be_replaced=not pastes
-                    and isinstance(next(iter(pieces), None), Typed)
-                )
+                self._keyboard.clear(to_be_replaced=begins_typed)
             with self._connection.outgoing.typing(text):
                 if pastes:
                     self._keyboard.paste(text, PASTE)
                 else:
                     self._keyboard.write(pieces)
             if press_enter:
-                # GTK's file dialog looks for the name as it is typed, and loses an
-                # Enter at its heels
+                # GTK's file dialog looks for the name while it is typed, and loses an
+                # Enter that follows at once
                 if text:
                     self._screen.wait_settled(self._rules)
                     self._screen.mark_started()
@@ -614,10 +617,10 @@ class VNCController:
                 assert_never(action)
 
     def _browses(self, action: DesktopAction) -> bool:
-        """Return whether DevTools performed it; the keyboard does what they cannot,
-        such as a URL as a user types it.
+        """Perform an action by DevTools; return whether that was possible. If it was
+        not, such as for a URL without `https://`, the keyboard does it.
 
-        While the browser does not answer, the planner gets an ActionError.
+        If the browser does not answer, raises ActionError, which the planner gets.
         """
         if not self._browser or not isinstance(
             action, (act.OpenUrl, act.TraverseHistory)
@@ -679,10 +682,10 @@ class VNCController:
         self._screen.raise_if_lost()
 
     def _surviving(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`; repeat it over a new connection if the first one
-        is lost.
+        """Return the result of `work`. If the connection is lost, reconnect and repeat
+        it.
 
-        While an action is unconfirmed, `work` is not repeated: raises
+        It is not repeated if an action may or may not have taken effect: that raises
         ActionInterrupted.
         """
         try:

@@ -1,7 +1,7 @@
-"""VNC through a WebSocket, as with websockify and noVNC: each binary message is a chunk
-of the stream.
+"""VNC through a WebSocket, as with websockify and noVNC: the binary messages are chunks
+of VNC's stream.
 
-The library's client blocks, so separate threads pump bytes between it and one end of a
+The library's client blocks, so two threads copy the bytes between it and one end of a
 pair of sockets. The VNC protocol has the other end.
 """
 
@@ -123,10 +123,9 @@ def _run(factory: DesktopFactory, url: WebSocketURI, timeout_s: float) -> None:
     except TimeoutError:
         pass  # the caller that waits for the screen has the same timeout
     except Exception as exc:  # noqa: BLE001  # each must reach the waiting caller
-        # a redirect that is not followed
+        # the cause is a redirect that was not followed
         error = exc.__cause__ if isinstance(exc.__cause__, InvalidStatus) else exc
-        # a server that closes amid the handshake gives one of the last two, as of
-        # websockets 15
+        # the last two: with websockets 15, the server closes amid the handshake
         if isinstance(
             error, (InvalidHandshake, EOFError, ConnectionClosed, AssertionError)
         ):

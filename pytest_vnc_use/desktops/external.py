@@ -230,7 +230,7 @@ def _digest(address: str) -> str:
 
 
 def normalize_address(server: str) -> str:
-    """Return the address in the one form that all its spellings share: `localhost:1`
+    """Return the one form that all formats of an address have in common: `localhost:1`
     becomes `127.0.0.1::5901`.
     """
     if endpoint := host_and_port(server):

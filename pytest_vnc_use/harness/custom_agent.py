@@ -61,11 +61,11 @@ def _is_in_test() -> bool:
 def record_action(
     method: Callable[Concatenate[Any, P], R],
 ) -> Callable[Concatenate[Any, P], R]:
-    """Record a method of an Agent as one action, with its arguments, and its error if
-    it failed.
+    """Record each call of an Agent's method as one action, with its arguments, and its
+    error if it failed.
 
-    The actions that it calls are a part of it and are not recorded themselves. Where a
-    class plans a test, each of them is a step of the run instead.
+    Actions within the method are part of it and are not recorded separately. If the
+    class plans a test, they are the steps of the run instead.
     """
     signature = inspect.signature(method)
 
@@ -148,8 +148,8 @@ class Agent(ABC):
 
     @abstractmethod
     def act(self) -> bool:
-        """Perform the next part of the task; return whether it is done. It is called
-        until it returns True.
+        """Perform the next part of the task; return whether the task is done. It is
+        called until it returns True.
         """
 
     def run(self, max_steps: int, record: bool = True) -> bool:
@@ -217,23 +217,20 @@ class Agent(ABC):
         keys.
         """
         names = [keys] if isinstance(keys, str) else keys
-        if not isinstance(names, Sequence) or not all(
-            isinstance(name, str) for name in names
-        ):
+        is_list = isinstance(names, Sequence)
+        if not is_list or not all(isinstance(name, str) for name in names):
             raise TypeError(
                 "press_keys needs names of keys, such as ['ctrl', 'a'] or ['-12'], got"
                 f" {keys!r}."
             )
-        if pressed := [
-            name for name in names if name and name.strip().lower() != "none"
-        ]:
+        given = filter(None, names)
+        pressed = [name for name in given if name.strip().lower() != "none"]
+        if pressed:
             self._perform(KeyCombo(tuple(pressed)))
 
     @record_action
     def type_text(self, text: str) -> None:
-        """Type at the focus: by keys, or by the clipboard what the server has no keys
-        for.
-        """
+        """Type at the focus. What the server has no keys for is pasted."""
         self._perform(TypeText(text))
 
     @record_action
@@ -254,16 +251,16 @@ class Agent(ABC):
 
     @record_action
     def finish(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Record the result of the task; return True, for `return self.finish({"total":
-        3})`.
+        """Record the result of the task. Return True, so that `act` can end with
+        `return self.finish({"total": 3})`.
         """
         if self._is_planning and (acting := current_acting()):
             acting.params = dict(params or {})
         return True
 
     def screenshot(self) -> str:
-        """Return the screen now, as PNG in base64; where the class plans a test, the
-        screen after the last action.
+        """Return the screen now, or the screen after the last action if the class plans
+        a test, as PNG in base64.
         """
         return base64.b64encode(self._hands().png()).decode("ascii")
 
@@ -272,12 +269,11 @@ class Agent(ABC):
         return self._hands().size
 
     def check_task_success(self) -> bool | None:
-        """Return whether the page's HTML holds `success_sentinel`; None if no browser's
-        DevTools answer.
+        """Return whether the page's HTML contains `success_sentinel`; None if no
+        DevTools answer, and if the class plans a test, whose claims are judged.
 
-        Where the class plans a test it is None: the test's claims are judged. Override
-        it to look elsewhere; it is asked after each recorded action, whose
-        `task_marked_complete` it becomes.
+        Override it to look elsewhere. It is called after each recorded action, as the
+        action's `task_marked_complete`.
         """
         if not self.cdp_port or self._is_planning:
             return None
@@ -288,16 +284,16 @@ class Agent(ABC):
         return self.success_sentinel in html
 
     def start_recording(self) -> None:
-        """Connect again, and write all that client and server send from then on into
+        """Reconnect, and write everything that client and server then send into
         `recording/`.
         """
         if self._desk is None or self._desk.recorder is None:
             self.close()
-            # of another recording
+            # these numbers are positions in an earlier recording, as those of an
+            # earlier run's file are
             self._records = tuple(
                 {**record, "server_bytes": None} for record in self._records
             )
-            # so is that of an earlier run
             directory = self._made_output_dir()
             (directory / EXECUTION_FILE).unlink(missing_ok=True)
             self._connect(directory / "recording")
@@ -328,7 +324,8 @@ class Agent(ABC):
                 " may act, because the policy and the limits hold there, and the test"
                 " runs and records it."
             )
-        # with Twisted and numpy: 0.3 s, which a test's import is spared
+        # this imports Twisted and numpy, in 0.3 s, which the import of a test need not
+        # wait for
         from pytest_vnc_use.harness.desk import HarnessDesktop
 
         self._desk = HarnessDesktop(
@@ -369,8 +366,8 @@ class Agent(ABC):
         write_atomically(path, text.encode("utf-8", "replace"))
 
     def _made_output_dir(self) -> Path:
-        """Return the output directory, which exists then, whatever `__post_init__` a
-        subclass has.
+        """Make and return the output directory. A subclass's `__post_init__` may not
+        have made it.
         """
         directory = Path(self.output_dir)
         directory.mkdir(parents=True, exist_ok=True)

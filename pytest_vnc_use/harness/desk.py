@@ -12,7 +12,6 @@ from typing import Any
 
 from pytest_vnc_use.agent import build, credentials, leasing
 from pytest_vnc_use.agent.act import check_declared, perform_text
-from pytest_vnc_use.backends.client import DesktopFactory
 from pytest_vnc_use.backends.rfb_connection import RfbConnection
 from pytest_vnc_use.backends.typed_secrets import RedactingController
 from pytest_vnc_use.backends.vnc import VNCController
@@ -20,6 +19,7 @@ from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.harness.recording import RecordedFactory, Recorder
 from pytest_vnc_use.runs.redactor import Secrets
 from pytest_vnc_use.types import SECRET_MARK, DesktopAction, TypeText
+from pytest_vnc_use.types.protocols import Controller
 
 
 class HarnessDesktop:
@@ -30,22 +30,18 @@ class HarnessDesktop:
     def __init__(
         self, server: str, secrets: Mapping[str, str], recording: Path | None = None
     ) -> None:
-        """Connect, with what the environment says of the connection. Raises
-        DesktopError, SettingsError.
+        """Connect with the settings in the environment. Raises DesktopError,
+        SettingsError.
         """
         settings = build.settings_of({"server": server})
         password = credentials.desktop_password(settings)
         self._declared = Secrets.of(secrets, {}, {}).declared
         self.recorder = Recorder(recording) if recording else None
-        factory = (
-            partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
-        )
-        options: dict[str, Any] = {
+        options: dict[str, Any] = {"wire": leasing.wire_of(settings)}
+        if self.recorder:
+            options["new_factory"] = partial(RecordedFactory, self.recorder)
             # a full screen is 4 MB raw, 20 kB tight
-            "encoding": "tight" if self.recorder else None,
-            "wire": leasing.wire_of(settings),
-            "new_factory": factory,
-        }
+            options["encoding"] = "tight"
         try:
             self._connection = RfbConnection(
                 server, password, settings.start_seconds, **options
@@ -56,13 +52,10 @@ class HarnessDesktop:
             raise
         self._vnc = VNCController(scroll_by=settings.scroll, type_by=settings.typing)
         self._vnc.attach(self._connection)
-        redacts = secrets and not settings.show_secrets
-        self._controller = (
-            RedactingController(self._vnc, self._declared.hide)
-            if redacts
-            else self._vnc
-        )
-        # What is drawn until now is no response to an action.
+        self._controller: Controller = self._vnc
+        if secrets and not settings.show_secrets:
+            self._controller = RedactingController(self._vnc, self._declared.hide)
+        # What was drawn before this is no effect of an action.
         self._controller.settle()
 
     @property
@@ -86,9 +79,8 @@ class HarnessDesktop:
 
     def _type(self, text: str) -> None:
         check_declared(text, self._declared.reveal)
-        marks = [
-            mark.group() for mark in SECRET_MARK.finditer(self._declared.hide(text))
-        ]
+        hidden = self._declared.hide(text)
+        marks = [mark.group() for mark in SECRET_MARK.finditer(hidden)]
         if self.recorder and marks:
             self._connection.send(self.recorder.withhold, marks)
         try:
@@ -98,14 +90,12 @@ class HarnessDesktop:
                 self._connection.send(self.recorder.withhold, ())
 
     def screen(self) -> dict[str, Any]:
-        """Return the time in the recording, and the bytes of the server's that make
-        this screen; {} without one.
+        """Return the time in the recording, and the number of the server's bytes that
+        were drawn until now; {} without a recording.
         """
-        return (
-            {"at_s": self.recorder.seconds, "server_bytes": self.recorder.drawn}
-            if self.recorder
-            else {}
-        )
+        if not self.recorder:
+            return {}
+        return {"at_s": self.recorder.seconds, "server_bytes": self.recorder.drawn}
 
     def close(self) -> None:
         """End the connection, then the recording. Raises RunDirectoryUnwritable if that

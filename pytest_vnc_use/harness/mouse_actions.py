@@ -1,5 +1,5 @@
-"""The arguments of a harness agent's mouse actions, and what they are for a
-controller.
+"""The arguments of a harness agent's mouse actions, and the actions that a controller
+performs for them.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Position:
     y: int
 
     def __post_init__(self) -> None:
-        """Take whole pixels. Raises TypeError for what is no number."""
+        """Round to whole pixels. Raises TypeError if a coordinate is no number."""
         object.__setattr__(self, "x", round(self.x))
         object.__setattr__(self, "y", round(self.y))
 
 
 def _check_positions(action: object, **positions: object) -> None:
-    """Raise TypeError for what is no Position, such as a tuple."""
+    """Raise TypeError for a value that is no Position, such as a tuple."""
     for name, value in positions.items():
         if not isinstance(value, Position):
             raise TypeError(
@@ -83,7 +83,7 @@ class MouseClickAction:
             _check_positions(self, position=self.position)
 
     def at(self, pointer: Position | None) -> Click:
-        """Return the click as a controller takes it. Raises ActionError if there is no
+        """Return the click as a controller's action. Raises ActionError if there is no
         position.
         """
         point = self.position or pointer
@@ -110,7 +110,7 @@ class MouseDragAction:
         _check_positions(self, start=self.start, end=self.end)
 
     def steps(self) -> list[DesktopAction]:
-        """Return the drag as a controller takes it: a Drag is one with the left
+        """Return the drag as a controller's actions. A Drag always uses the left
         button.
         """
         button = MouseButton(self.button)
@@ -127,7 +127,7 @@ class MouseDragAction:
 
 @dataclass(frozen=True)
 class ScrollAction:
-    """A turn of the wheel at a point, by `repeat` clicks of it."""
+    """A turn of the wheel at a point, by `repeat` clicks."""
 
     position: Position
     direction: ScrollDirection
@@ -138,7 +138,7 @@ class ScrollAction:
         _check_positions(self, position=self.position)
 
     def turn(self) -> Scroll:
-        """Return the scroll as a controller takes it."""
+        """Return the scroll as a controller's action."""
         return Scroll(
             self.position.x,
             self.position.y,

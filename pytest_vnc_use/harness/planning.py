@@ -1,5 +1,5 @@
-"""A class of agents as the planner of tests. `act` runs in a thread, which waits while
-an action is performed.
+"""The planner of tests that a class of agents makes. `act` runs in a thread, which waits
+while an action is performed.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _thread = threading.local()
 
 
 def current_acting() -> Acting | None:
-    """Return the run to which this thread belongs, which may have ended; None in a
+    """Return the run that this thread belongs to, which may have ended; None in a
     script.
     """
     return getattr(_thread, "acting", None)
 
 
 class HarnessPlanner:
-    """A Planner that has an agent of a class, which is a dataclass with `act`, perform
-    each task.
+    """A Planner that performs each task by a new agent of a class, which is a dataclass
+    with `act`.
 
-    If a run continues after an interruption, another agent starts over: what was done
-    is not done again.
+    If a run continues after an interruption, a new agent starts over; the actions that
+    were done are not performed again.
     """
 
     def __init__(self, agent: type[Any]) -> None:
@@ -60,14 +60,13 @@ class HarnessPlanner:
         self._acting: Acting | None = None
         self.name = f"harness ({import_path_of(agent)})"
         """The name in the report, with the class's address."""
-        needed = [
-            field.name
-            for field in fields(agent)
-            if field.init
-            and field.default is MISSING
-            and field.default_factory is MISSING
-        ]
-        if missing := [name for name in needed if name not in ("output_dir", "task")]:
+        missing = []
+        for field in fields(agent):
+            has_default = (field.default, field.default_factory) != (MISSING, MISSING)
+            is_given = field.name in ("output_dir", "task")
+            if field.init and not has_default and not is_given:
+                missing.append(field.name)
+        if missing:
             raise SettingsError(
                 f"{import_path_of(agent)} cannot plan tests, because these fields have"
                 f" no default: {', '.join(missing)}. Give each a default."
@@ -78,15 +77,12 @@ class HarnessPlanner:
         if it takes too long.
         """
         acting = self._acting
-        if (
-            acting
-            and acting.thread.is_alive()
-            and len(observation.turns) == acting.proposed
-        ):
+        if acting and acting.awaits(observation):
             acting.observations.put(observation)
         else:
             self.end_run()
-            acting = self._acting = Acting(self._agent, observation)
+            acting = Acting(self._agent, observation)
+            self._acting = acting
             acting.thread.start()
         try:
             decision = acting.decisions.get(timeout=timeout_s + _LATE_S)
@@ -99,8 +95,8 @@ class HarnessPlanner:
         return decision
 
     def end_run(self) -> None:
-        """End the thread of `act` if it waits for the result of an action, or at its
-        next one.
+        """End the thread of `act`: now if it waits for the result of an action,
+        otherwise at its next action.
         """
         if self._acting is not None:
             self._acting.is_over = True
@@ -113,16 +109,16 @@ class _RunOver(BaseException):
 
 
 class Acting:
-    """One agent's calls of `act` in one run, in a thread. Finished turns get the same
-    results again.
+    """One agent's calls of `act` in one run, in a thread. For turns that the run has
+    already, it gets their results again.
     """
 
     def __init__(self, agent: type[Any], observation: Observation) -> None:
         self._class = agent
         self._observation = observation
-        self._frame = (
-            observation.first_frame if observation.turns else observation.frame
-        )
+        self._frame = observation.frame
+        if observation.turns:
+            self._frame = observation.first_frame
         self.proposed = 0
         self.is_over = False
         self.decisions: SimpleQueue[Decision | BaseException] = SimpleQueue()
@@ -133,6 +129,10 @@ class Acting:
         self.thread = threading.Thread(
             target=self._run, daemon=True, name="vnc-use harness"
         )
+
+    def awaits(self, observation: Observation) -> bool:
+        """Return whether the thread waits for the result in this observation."""
+        return self.thread.is_alive() and len(observation.turns) == self.proposed
 
     @property
     def size(self) -> tuple[int, int]:
@@ -172,26 +172,20 @@ class Acting:
         _thread.acting = self
         try:
             with TemporaryDirectory(prefix="vnc-use-") as directory:
-                values: dict[str, Any] = {
-                    "task": self._observation.task,
-                    "output_dir": Path(directory),
-                }
+                values: dict[str, Any] = {"output_dir": Path(directory)}
                 names = [field.name for field in fields(self._class) if field.init]
-                agent = self._class(
-                    **{name: values[name] for name in names if name in values}
-                )
+                if "task" in names:
+                    values["task"] = self._observation.task
+                agent = self._class(**values)
                 while not self._act(agent):
                     pass
             self.decisions.put(finish(self.params))
         except _RunOver:
             pass
         except ActionError as exc:
-            error = (
-                exc
-                if isinstance(exc, InfraError)
-                else AgentFailed(f"{import_path_of(self._class)} failed: {exc}")
-            )
-            if error is not exc:
+            error: Exception = exc
+            if not isinstance(exc, InfraError):
+                error = AgentFailed(f"{import_path_of(self._class)} failed: {exc}")
                 error.__cause__ = exc
             self.decisions.put(error)
         except BaseException as exc:  # noqa: BLE001  # whatever the user's code raises is raised in the loop

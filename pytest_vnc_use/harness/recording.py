@@ -1,5 +1,4 @@
-"""Record what a VNC client and its server send, as bytes and as times: four files in
-`recording/`.
+"""The recording of what a VNC client and its server send: four files in `recording/`.
 
 `server.rfb.bin` and `client.rfb.bin` hold the RFB messages of one connection, without
 the WebSocket and TLS around them. `server.time.bin` and `client.time.bin` have an entry
@@ -7,8 +6,8 @@ for each piece of them: the seconds since the start of the recording as a double
 the number of bytes as a 32-bit integer, both little-endian.
 
 The handshake is written as that of a server without a password, so no password is in a
-recording. Keys and clipboard texts that hold a declared secret are left out. A plain
-ClientCutText message with the secret's name, `<secret:NAME>`; this client sends no such
+recording. Keys and clipboard texts with a declared secret are replaced by a plain
+ClientCutText message with the secret's name, `<secret:NAME>`. This client sends no such
 message otherwise.
 """
 
@@ -33,12 +32,12 @@ _CLIENT_HELLO = b"RFB 003.008\n" + b"\1" + b"\1"
 PIECE = struct.Struct("<dI")
 _CUT_TEXT = b"\6"
 _HOLDING_TEXT = (b"\4", _CUT_TEXT, b"\xff")
-"""The types of a client's messages with keys or a text; QEMU has one of its own."""
+"""The types of a client's messages with keys or a text; the last one is QEMU's."""
 
 
 class Recorder:
-    """The streams of one connection. The reactor's thread writes, another one may
-    close.
+    """The streams of one connection. The reactor's thread writes them; another thread
+    may close them.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -52,7 +51,7 @@ class Recorder:
                 "client.rfb.bin",
                 "client.time.bin",
             )
-            # whole up to a crash
+            # unbuffered, so that they are complete after a crash
             self._files = [(directory / name).open("wb", buffering=0) for name in names]
         except OSError as exc:
             raise RunDirectoryUnwritable(
@@ -61,9 +60,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._total = 0
         self.drawn = 0
-        """The bytes of the server that are drawn: so many make the screen as it is now
-        again.
-        """
+        """The number of the server's bytes that make the screen as it is now."""
         self._started_at = clock.monotonic()
         self._problem: OSError | None = None
         self._marks: Sequence[str] = ()
@@ -78,21 +75,22 @@ class Recorder:
         return clock.monotonic() - self._started_at
 
     def received(self, data: bytes) -> None:
-        """Keep what the server sent; the time is that of its arrival."""
+        """Write what the server sent, with the time of its arrival."""
         self._write(0, data)
         self._total += len(data)
 
     def draw(self) -> None:
-        """Note that all of it is drawn."""
+        """Note that everything received is drawn."""
         self.drawn = self._total
 
     def sent(self, data: bytes) -> None:
-        """Keep what the client sent, without what holds a secret: whole messages, all
-        of one type.
+        """Write whole messages of the client, all of one type, without those that hold
+        a secret.
         """
         digest = hashlib.sha256(data).digest()
         if self._marks and data[:1] in _HOLDING_TEXT:
-            self._withheld |= {digest} if data[:1] == _CUT_TEXT else set()
+            if data[:1] == _CUT_TEXT:
+                self._withheld.add(digest)
             text = "".join(self._marks).encode("latin-1", "replace")
             mark = _CUT_TEXT + struct.pack(">3xI", len(text)) + text
             data = b"" if self._is_marked else mark

@@ -1,8 +1,7 @@
-"""Make the screenshot after each action again, from the recorded bytes of the server.
+"""The screenshot after each action, made again from the recorded bytes of the server.
 
 A record of `execution.json` has the number of the server's bytes that were drawn when
-its action was over. So many bytes, through the decoder of the VNC client, make that
-screen again.
+its action was over. The VNC client's decoder makes the screen from these bytes.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
     """Write the screenshots of a run, from `recording/` and `execution.json`, with a
     list and a page of them.
 
-    Return the number of screenshots and of actions: an action has none if the recording
-    ends before it. Raises RunDirectoryError if there is no trace or no recording,
-    RunDirectoryUnwritable.
+    Return the numbers of screenshots and of actions. An action has no screenshot if the
+    recording ends before it. Raises RunDirectoryError if there is no trace or no
+    recording, RunDirectoryUnwritable.
     """
     records = _records(directory)
     recording = directory / RECORDING
@@ -64,12 +63,9 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
                 listed[-1]["image"] = f"{SCREENSHOTS}/{number:04}.png"
                 write_atomically(directory / listed[-1]["image"], encode_png(pixels))
     as_json = json.dumps(listed, ensure_ascii=False, indent=1)
-    write_atomically(
-        directory / f"{SCREENSHOTS}.json", as_json.encode("utf-8", "replace")
-    )
-    write_atomically(
-        directory / f"{SCREENSHOTS}.html", _page(listed).encode("utf-8", "replace")
-    )
+    for name, text in ((".json", as_json), (".html", _page(listed))):
+        path = directory / f"{SCREENSHOTS}{name}"
+        write_atomically(path, text.encode("utf-8", "replace"))
     return sum(entry["image"] is not None for entry in listed), len(listed)
 
 
@@ -94,46 +90,41 @@ def _records(directory: Path) -> list[dict[str, Any]]:
 
 
 class _Player:
-    """A screen onto which the server's bytes are drawn again, up to each action in
-    turn.
+    """A screen on which the server's bytes are drawn again, up to one action after
+    another.
     """
 
     def __init__(self, data: BinaryIO) -> None:
         self._data = data
         self._screen = Framebuffer()
         factory = DesktopFactory(self._screen, "the recording", None)
-        # asks for nothing else in between; all encodings are decoded
+        # what is asked for does not matter: the bytes are decoded in any encoding
         factory.encoding = "raw"
         self._protocol = DesktopProtocol()
         self._protocol.factory = factory
         self._protocol.makeConnection(_Nowhere())  # type: ignore[no-untyped-call]
 
     def screen(self, server_bytes: Any) -> Pixels | None:
-        """Return the screen after so many bytes; None if they are not there, or if they
-        cannot be decoded.
+        """Return the screen after this number of bytes; None if the recording is
+        shorter, or cannot be decoded.
         """
+        if not isinstance(server_bytes, int):
+            return None
         size = os.fstat(self._data.fileno()).st_size
-        if (
-            not isinstance(server_bytes, int)
-            or not self._data.tell() <= server_bytes <= size
-        ):
+        if not self._data.tell() <= server_bytes <= size:
             return None
         while (left := server_bytes - self._data.tell()) > 0:
             self._protocol.dataReceived(self._data.read(min(left, _MAX_BYTES)))
         try:
-            return (
-                self._screen.raw_frame().pixels  # type: ignore[return-value]
-                if self._screen.wait_complete(0.0)
-                else None
-            )
+            if not self._screen.wait_complete(0.0):
+                return None
+            return self._screen.raw_frame().pixels  # type: ignore[return-value]
         except DesktopError:
             return None
 
 
 class _Nowhere:
-    """A transport that leads nowhere: what the client would send is in its own
-    stream.
-    """
+    """A transport that drops what the client sends."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: SimpleNamespace(host="127.0.0.1")
@@ -146,13 +137,9 @@ def _page(listed: Sequence[dict[str, Any]]) -> str:
     )
     for entry in listed:
         params = escape(json.dumps(entry["params"], ensure_ascii=False))
-        image = (
-            f'<img src="{entry["image"]}" alt="the screen after it">'
-            if entry["image"]
-            else "<p>Not recorded.</p>"
-        )
-        page += (
-            f"<h2>{entry['number']}."
-            f" {escape(entry['action'])}</h2><pre>{params}</pre>{image}\n"
-        )
+        image = "<p>Not recorded.</p>"
+        if entry["image"]:
+            image = f'<img src="{entry["image"]}" alt="the screen after it">'
+        title = f"{entry['number']}. {escape(entry['action'])}"
+        page += f"<h2>{title}</h2><pre>{params}</pre>{image}\n"
     return page

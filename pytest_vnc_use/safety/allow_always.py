@@ -1,9 +1,9 @@
-"""The rule by which a user allows an action from now on, and its change of the policy
-file.
+"""The change of a policy file by which a user always allows an action.
 
-The rule is as narrow as the action: its kind (`click` means any button), its text or
-keys, the surroundings of its points, the model's category, and the test, or else the
-task. Where the policy asked by one of its rules, the new rule precedes that.
+The new rule is as narrow as the action: its kind (`click` means any button), its text
+or keys, the surroundings of its points, the model's category, and the test or,
+otherwise, the task. If a rule of the policy asked for approval, the new rule precedes
+it.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class PolicyChange:
         return "\n".join(lines)
 
     def write(self) -> bool:
-        """Write the file; return False, and write nothing, if it changed since. Raises
-        RunDirectoryUnwritable.
+        """Write the file, unless it has changed meanwhile; return whether it was
+        written. Raises RunDirectoryUnwritable.
         """
         try:
             if self.path.read_bytes().decode() != self.before:
@@ -77,10 +77,8 @@ class PolicyChange:
 def always_allowing(
     request: ApprovalRequest, policy: str, context: ReviewContext, user: str
 ) -> PolicyChange:
-    """Return the change of a policy file that allows an action from now on. Raises
-    SettingsError where there is none.
-
-    `policy` is what the settings name.
+    """Return the change of the file `policy` that always allows an action. Raises
+    SettingsError if there is none.
     """
     if not policy or policy in POLICY_PRESETS:
         raise SettingsError(
@@ -121,39 +119,38 @@ def _fields(
     yield f"action = {_quoted(name_of(action))}"
     if confirmation and confirmation.category:
         yield f"category = {_quoted(confirmation.category)}"
-    if isinstance(action, (TypeText, OpenUrl, CallFunction)) and (
-        texts := texts_of(action)
-    ):
+    has_text = isinstance(action, (TypeText, OpenUrl, CallFunction))
+    texts = texts_of(action) if has_text else []
+    pressed = keys_of(action, context.held)
+    if texts:
         yield f"text = {_quoted(_exactly(texts))}"
-    elif len(pressed := keys_of(action, context.held)) == 1 and pressed[0]:
+    elif len(pressed) == 1 and pressed[0]:
         yield f"keys = {_quoted(combination(pressed[0]))}"
     if at := points(action):
-        (left, *_, right), (top, *_, bottom) = (
-            sorted(2 * [*coordinates]) for coordinates in zip(*at, strict=True)
-        )
-        yield (
-            f"region = [{max(0, left - NEAR_PX)}, {max(0, top - NEAR_PX)},"
-            f" {right + NEAR_PX}, {bottom + NEAR_PX}]"
-        )
-    if context.test_id:
-        yield (
-            "test ="
-            f" {_quoted(glob.escape(context.test_id) if set('*?') & {*context.test_id} else context.test_id)}"
-        )
+        xs = [x for x, _ in at]
+        ys = [y for _, y in at]
+        left = max(0, min(xs) - NEAR_PX)
+        top = max(0, min(ys) - NEAR_PX)
+        right = max(xs) + NEAR_PX
+        bottom = max(ys) + NEAR_PX
+        yield f"region = [{left}, {top}, {right}, {bottom}]"
+    if test := context.test_id:
+        # the brackets of a parametrised test match themselves
+        if "*" in test or "?" in test:
+            test = glob.escape(test)
+        yield f"test = {_quoted(test)}"
     else:
         yield f"task = {_quoted(_exactly([context.task]))}"
 
 
 def _exactly(texts: list[str]) -> str:
-    patterns = "|".join(
-        re.escape(text).replace("\\ ", " ") for text in dict.fromkeys(texts)
-    )
-    return rf"\A(?:{patterns})\Z"
+    patterns = [re.escape(text).replace("\\ ", " ") for text in dict.fromkeys(texts)]
+    return rf"\A(?:{'|'.join(patterns)})\Z"
 
 
 def _quoted(text: str) -> str:
-    """Return a text as a TOML string: a literal one where that is possible, as patterns
-    are full of backslashes.
+    """Return a text as a TOML string. Patterns are full of backslashes, so it is a
+    literal string if possible.
     """
     if "'" not in text and "\\" in text and text.isprintable():
         return f"'{text}'"
@@ -161,8 +158,8 @@ def _quoted(text: str) -> str:
 
 
 def _with_rule(text: str, rule: str, before: int | None) -> str:
-    """Return the text of a policy file with one rule more, before the rule of that
-    index, or as the last.
+    """Return the text of a policy file with another rule, which is put before the rule
+    of that index, or at the end.
     """
     rules = tomllib.loads(text).get("rule", [])
     heads = list(_HEADER.finditer(text))
@@ -172,15 +169,12 @@ def _with_rule(text: str, rule: str, before: int | None) -> str:
         after = f"{text[:offset]}{rule}\n\n{text[offset:]}"
     else:
         after = f"{text.rstrip()}\n\n{rule}\n".lstrip("\n")
+    expected = [*rules[:at], *tomllib.loads(rule)["rule"], *rules[at:]]
     try:
-        is_valid = tomllib.loads(after)["rule"] == [
-            *rules[:at],
-            *tomllib.loads(rule)["rule"],
-            *rules[at:],
-        ]
-    except ValueError:  # as where `rule = [...]` is written inline
+        is_valid = tomllib.loads(after)["rule"] == expected
+    except ValueError:  # for example, `rule = [...]` is written inline
         is_valid = False
-    if not is_valid:  # as where a text of several lines looks like a rule
+    if not is_valid:  # for example, a text of several lines looks like a rule
         raise SettingsError(
             "no rule can be added to the policy file, as it is written. Write one"
             " yourself"

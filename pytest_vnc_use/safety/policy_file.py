@@ -62,18 +62,13 @@ def _keys(value: Any) -> frozenset[str]:
 
 def _region(value: Any) -> Region:
     match value:
-        case [
-            int(left),
-            int(top),
-            int(right),
-            int(bottom),
-        ] if left < right and top < bottom:
-            return Region(left, top, right, bottom)
-        case _:
-            raise ValueError(
-                "must be [left, top, right, bottom] in whole pixels, left < right and"
-                " top < bottom"
-            )
+        case [int(left), int(top), int(right), int(bottom)]:
+            if left < right and top < bottom:
+                return Region(left, top, right, bottom)
+    raise ValueError(
+        "must be [left, top, right, bottom] in whole pixels, left < right and top <"
+        " bottom"
+    )
 
 
 Glob = Annotated[str, Field(min_length=1)]
@@ -106,10 +101,10 @@ class _PolicyFile(BaseModel):
 
 
 def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
-    """Return the policy in a TOML file, or the preset "strict"; `unmatched` is "ask" if
+    """Return the policy in a TOML file, or the preset "strict". `unmatched` is "ask" if
     a user can be asked.
 
-    Raises SettingsError, which names the file, and every wrong rule and field.
+    Raises SettingsError that names the file and every wrong rule and field.
     """
     if str(path) in POLICY_PRESETS:
         return Policy(unmatched=unmatched, preset=_preset(str(path)))
@@ -177,19 +172,13 @@ def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule
         rule = Rule(**vars(table))
     except SettingsError as exc:
         raise SettingsError(f"{path}: {rule_title(number, table.name)}: {exc}") from exc
-    if (
-        file.extends
-        and rule.decision != "deny"
-        and rule.action is None
-        and rule.keys is None
-        and rule.text is None
-    ):
+    names_action = (rule.action, rule.keys, rule.text) != (None, None, None)
+    if file.extends and rule.decision != "deny" and not names_action:
         # else a model's description of an action would allow everything
         raise SettingsError(
             f"{path}: {rule_title(number, table.name)}: a rule that allows or asks must"
-            " have `action`, `keys` or "
-            '`text`, such as action = "click", because it is read before the rules of'
-            f" {file.extends!r}"
+            ' have `action`, `keys` or `text`, such as action = "click", because it is'
+            f" read before the rules of {file.extends!r}"
         )
     return rule
 
@@ -200,8 +189,10 @@ def _format_error(error: ErrorDetails, tables: dict[str, Any]) -> str:
     title = ""
     if len(location) > 1 and location[0] == "rule":
         table = tables["rule"][location[1]]
-        name = table.get("name", "") if isinstance(table, dict) else ""
-        title = f"{rule_title(int(location[1]) + 1, name if isinstance(name, str) else '')}: "
+        name = table.get("name") if isinstance(table, dict) else ""
+        if not isinstance(name, str):
+            name = ""
+        title = f"{rule_title(int(location[1]) + 1, name)}: "
         form = _RuleTable
         location = location[2:]
     field = f"`{location[0]}` " if location else ""
@@ -219,11 +210,10 @@ def _problem(error: ErrorDetails, form: type[BaseModel]) -> str:
                 "must be written [[rule]], in two pairs of brackets, got"
                 f" {got(error['input'])}"
             )
-    wrong = error["msg"].replace("Value error, ", "")
-    return (
-        f"{wrong.replace('Input should', 'must').replace('String should', 'must')}, got"
-        f" {got(error['input'])}"
-    )
+    problem = error["msg"].removeprefix("Value error, ")
+    for subject in ("Input should", "String should"):
+        problem = problem.replace(subject, "must")
+    return f"{problem}, got {got(error['input'])}"
 
 
 _NO: dict[OnDeny, str] = {
@@ -268,12 +258,10 @@ def _rule_line(title: str, rule: Rule, no: str) -> str:
         for condition, value in values
         if value is not None
     )
-    denied = (
-        ""
-        if rule.decision == "allow"
-        else f"; {_NO[rule.on_deny] if rule.on_deny else no}"
-    )
-    return f"{title}: {rule.decision} where {conditions}{denied}"
+    line = f"{title}: {rule.decision} where {conditions}"
+    if rule.decision == "allow":
+        return line
+    return f"{line}; {_NO[rule.on_deny] if rule.on_deny else no}"
 
 
 def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:

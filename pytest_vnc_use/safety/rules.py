@@ -1,8 +1,8 @@
 """Rules on actions, and the policy that reads them in order.
 
-A rule reads the facts of an action: its name, keys, text, URL and points, and the
-model's reason. It sees no screenshot, and does not know what a program makes of keys.
-Secrets appear as placeholders: no rule sees their values.
+A rule reads the data of an action: its name, keys, text, URL and points, and the model's
+reason. It sees no screenshot, and does not know how a program interprets keys. Secrets
+appear as placeholders: no rule sees their values.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _combo_of(action: Action) -> tuple[str, ...]:
 
 
 def keys_of(action: Action, held: Keys = frozenset()) -> tuple[Keys, ...]:
-    """Return the keys that an action presses: each time the keys that are down
-    together, with those in `held`.
+    """Return the keys that an action presses, as sets of keys that are down together,
+    each with those in `held`.
     """
     combos: list[str | tuple[str, ...]] = []
     if combo := _combo_of(action):
@@ -124,8 +124,8 @@ def _typed_by(action: Action) -> str:
 
 
 def texts_of(action: Action) -> list[str]:
-    """Return the texts of an action that a rule's `text` reads. Raises NotReviewed for
-    too long ones.
+    """Return the texts of an action that a rule's `text` is searched in. Raises
+    NotReviewed if they are too long.
     """
     match action:
         case TypeText(text=text) | OpenUrl(url=text):
@@ -172,12 +172,11 @@ def _starts_new_text(action: Action) -> bool:
 
 @dataclass(frozen=True)
 class ReviewContext:
-    """The origin of a proposal: the test's pytest id (empty outside pytest) and the
-    task.
+    """What a rule may know besides the action.
 
-    `typed` is what was typed since the last click, Enter or Tab; `held` are the keys
-    that earlier actions hold. `page_url` returns the current URL of the browser's page,
-    "" if unknown.
+    That is the test's pytest id (empty outside pytest), the `task`, what was `typed`
+    since the last click, Enter or Tab, the keys that earlier actions have `held`, and
+    the URL of the browser's page ("" if unknown).
     """
 
     test_id: str = ""

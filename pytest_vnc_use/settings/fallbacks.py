@@ -1,7 +1,8 @@
 """The settings of a local vision agent. `vnc_toolset = local_agent` alone chooses its
-tools, its server, its limits.
+tools, its server and its limits.
 
-Its environment variables are read only then. A setting overrides its variable.
+Its environment variables are read only with that setting. They are weaker than any
+setting.
 """
 
 from __future__ import annotations
@@ -31,10 +32,9 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "AGENT_DUMP_PREFIX": ("", "screen_"),
     "AGENT_DUMP_START": ("", "1"),
 }
-"""The variables, with the setting that each one is the default of, if there is one, and
-the variable's default.
+"""For each variable the setting whose default it is, if any, and the variable's own
+default.
 """
-
 
 OPTIONS = {
     "temperature": "LMSTUDIO_TEMPERATURE",
@@ -42,7 +42,7 @@ OPTIONS = {
     "keep_screenshots": "AGENT_KEEP_LAST_SCREENSHOTS",
     "reasoning_turns": "AGENT_KEEP_LAST_THINKS",
 }
-"""The options of the planner that a variable is the default of."""
+"""The planner's options, with the variables that are their defaults."""
 
 
 def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
@@ -53,8 +53,8 @@ def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
 def fallback_layer(
     layers: Sequence[Layer], environ: Mapping[str, str] = ENVIRON
 ) -> Layer:
-    """Return the layer of a local agent, weaker than all of `layers`; empty if they do
-    not choose it.
+    """Return the layer of a local agent, which is weaker than `layers`; empty if they
+    do not choose such an agent.
     """
     toolset = strongest_value("toolset", layers)
     planner = strongest_value("planner", layers)
@@ -65,25 +65,20 @@ def fallback_layer(
         for name, (field, _) in VARIABLES.items()
         if field
     }
-    whole_s = None  # of a run that only its steps limit
-    with suppress(ValueError):  # what is no number is rejected anyway
-        whole_s = str(
-            float(str(values["max_steps"]))
-            * (float(str(values["request_seconds"])) + 60.0)
-        )
+    values["planner"] = "openai"
+    with suppress(ValueError):  # a value that is no number is rejected later
+        steps = float(str(values["max_steps"]))
+        step_s = float(str(values["request_seconds"])) + 60.0
+        values["max_seconds"] = str(steps * step_s)  # only its steps limit a run
     names = {field: name for name, (field, _) in VARIABLES.items()}
-    return {
-        **values,
-        "planner": "openai",
-        "max_seconds": whole_s,
-    }, lambda field: names.get(field, field)
+    return values, lambda field: names.get(field, field)
 
 
 def format_fallbacks(
     toolset: str, environ: Mapping[str, str] = ENVIRON
 ) -> Iterator[str]:
-    """Yield a line about the variables that are set: they are read, or when they would
-    be read.
+    """Yield a line about the variables that are set: that they are read, or when they
+    would be.
     """
     names = ", ".join(name for name in VARIABLES if environ.get(name))
     if names and toolset == LOCAL_AGENT:

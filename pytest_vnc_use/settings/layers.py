@@ -1,8 +1,8 @@
-"""The layers of settings, merged from defaults < ini < environment < command line <
-marker; paths made absolute.
+"""The layers of settings, from the weakest to the strongest: defaults, ini file,
+environment, command line, marker.
 
-Paths are made absolute once, so that a later change of the working directory changes
-nothing.
+Paths in settings are made absolute once, so that a later change of the working
+directory has no effect.
 """
 
 from __future__ import annotations
@@ -71,12 +71,11 @@ def merge(*layers: tuple[Mapping[str, object], Callable[[str], str]]) -> Setting
     A layer is its values, and a function from a field to its name for users. A value of
     None counts as not set.
     """
-    values = {
-        field: read_value(field, value, name_of(field))
-        for layer, name_of in layers
-        for field, value in layer.items()
-        if value is not None
-    }
+    values = {}
+    for layer, name_of in layers:
+        for field, value in layer.items():
+            if value is not None:
+                values[field] = read_value(field, value, name_of(field))
     return Settings(**values)
 
 
@@ -139,11 +138,11 @@ def absolute_text(name: str, text: str, base: Path) -> str:
 
 
 def _sockets(servers: str, base: Path) -> str:
-    stripped = map(str.strip, servers.split(","))
-    return ",".join(
-        str(base / server) if "/" in server and ":" not in server else server
-        for server in stripped
-    )
+    absolute = []
+    for server in map(str.strip, servers.split(",")):
+        is_path = "/" in server and ":" not in server
+        absolute.append(str(base / server) if is_path else server)
+    return ",".join(absolute)
 
 
 def absolute_command(command_line: str, base: Path) -> str:
@@ -154,9 +153,10 @@ def absolute_command(command_line: str, base: Path) -> str:
         argv = shlex.split(command_line, posix=os.name == "posix")
     except ValueError:  # the user of the command line reports it
         return command_line
-    absolute = [
-        str(base / arg) if "/" in arg and (base / arg).exists() else arg for arg in argv
-    ]
+    absolute = []
+    for arg in argv:
+        is_file = "/" in arg and (base / arg).exists()
+        absolute.append(str(base / arg) if is_file else arg)
     return command_line if absolute == argv else shlex.join(absolute)
 
 
@@ -167,29 +167,23 @@ def _container_args(text: str, base: Path) -> str:
     except ValueError:  # the user of the arguments reports it
         return text
     absolute = []
-    for previous, arg in zip(["", *argv], argv, strict=False):
-        option, local, remote = previous, *arg.partition(":")[::2]
-        prefix = (
-            "--volume="
-            if local.startswith("--volume=")
-            else "-v"
-            if local.startswith("-v")
-            else ""
-        )
+    for option, arg in zip(["", *argv], argv, strict=False):
+        local, _, remote = arg.partition(":")
+        prefix = ""
+        if local.startswith("--volume="):
+            prefix = "--volume="
+        elif local.startswith("-v"):
+            prefix = "-v"
         local = local.removeprefix(prefix)
-        is_volume = bool(remote and local) and (
-            bool(prefix) or option in ("-v", "--volume")
-        )
-        absolute.append(
-            f"{prefix}{base / local}:{remote}"
-            if is_volume and (base / local).exists()
-            else arg
-        )
+        is_volume = bool(prefix) or option in ("-v", "--volume")
+        if is_volume and local and remote and (base / local).exists():
+            arg = f"{prefix}{base / local}:{remote}"
+        absolute.append(arg)
     return text if absolute == argv else shlex.join(absolute)
 
 
 def policy_path(base: Path, policy: str) -> str:
-    """Return the path of a policy file that is named from the directory `base`; the
-    name of a preset as it is.
+    """Return the path of a policy file, resolved against `base`; the name of a preset is
+    returned as it is.
     """
     return policy if policy in POLICY_PRESETS else str(base / policy)

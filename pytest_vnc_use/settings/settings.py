@@ -1,9 +1,9 @@
 """The frozen `Settings`.
 
-Each field has its help text and the parser of its text. One list makes the ini option
-`vnc_<field>`, the environment variable `VNC_USE_<FIELD>` and, for the fields in
-`OPTIONS`, the command line's `--vnc-<field>`. The comment above a group states why its
-fields are settings: nothing that can be detected is one.
+Each field has a help text and a parser of its text. It is the ini option `vnc_<field>`,
+the environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the command
+line option `--vnc-<field>`. The comment above a group states why its fields are
+settings: nothing that can be detected is one.
 """
 
 import dataclasses
@@ -17,27 +17,19 @@ if TYPE_CHECKING:  # pytest loads this module even if no test uses the plugin
 
 
 def _items(text: str) -> tuple[str, ...]:
-    """Return the items, which commas or spaces separate."""
+    """Return the items, which are separated by commas or spaces."""
     return tuple(text.replace(",", " ").split())
 
 
 def _switch(text: str) -> bool:
-    """Return true for `true`, `yes`, `on`, `1`, and false for `false`, `no`, `off`,
-    `0`, in either case.
+    """Return true for `true`, `yes`, `on` and `1`, and false for `false`, `no`, `off`
+    and `0`, whatever their case.
     """
-    values = {
-        "true": True,
-        "yes": True,
-        "on": True,
-        "1": True,
-        "false": False,
-        "no": False,
-        "off": False,
-        "0": False,
-    }
-    if text.lower() not in values:
-        raise ValueError("true or false")
-    return values[text.lower()]
+    if text.lower() in ("true", "yes", "on", "1"):
+        return True
+    if text.lower() in ("false", "no", "off", "0"):
+        return False
+    raise ValueError("true or false")
 
 
 def _whole(fits: Callable[[int], bool], wanted: str) -> Callable[[str], int]:
@@ -80,8 +72,8 @@ _pause = _number(lambda number: number >= 0, "a number of seconds, 0 or more")
 
 
 def _pairs(text: str) -> tuple[str, ...]:
-    """Return the pairs NAME=VALUE, which commas or spaces separate; a value may have
-    commas.
+    """Return the pairs NAME=VALUE, which are separated by commas or spaces. A value may
+    contain commas.
     """
     pairs = tuple(re.split(r"[\s,]+(?=\w+=)", text.strip())) if text.strip() else ()
     if not all(re.match(r"\w+=\S", pair) and " " not in pair for pair in pairs):
@@ -91,17 +83,15 @@ def _pairs(text: str) -> tuple[str, ...]:
 
 def _size(text: str) -> tuple[int, int]:
     """Return width and height in pixels from text such as `1440x900`."""
-    width, x, height = text.lower().partition("x")
-    if not (
-        x and width.isdecimal() and height.isdecimal() and int(width) and int(height)
-    ):
+    size = re.fullmatch(r"(\d+)x(\d+)", text.lower())
+    if not size or not int(size[1]) or not int(size[2]):
         raise ValueError("WIDTHxHEIGHT in pixels, such as 1440x900")
-    return int(width), int(height)
+    return int(size[1]), int(size[2])
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser that accepts only these choices. An empty one stands for no
-    setting, and no error names it.
+    """Return a parser that accepts only these choices. An empty choice means that
+    nothing is set; errors do not list it.
     """
 
     def read(text: str) -> str:
@@ -113,12 +103,12 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 
 def _server(text: str) -> str:
-    """Return the text unless it is a misspelt kind of desktop; as a host it would be
-    looked up in vain.
+    """Return the text, unless it is a misspelt kind of desktop, which would be taken for
+    a host.
     """
-    if text not in ("", "qt", "xvnc") and (
-        text == "container" or sorted(text.lower()) in (["q", "t"], sorted("xvnc"))
-    ):
+    letters = sorted(text.lower())
+    is_misspelt = text == "container" or letters in (sorted("qt"), sorted("xvnc"))
+    if is_misspelt and text not in ("qt", "xvnc"):
         raise ValueError("host::port, wss://…, xvnc, qt, or container:IMAGE")
     return text
 
@@ -128,9 +118,8 @@ PLANNERS = ("gemini", "anthropic", "openai")
 
 def _planner(text: str) -> str:
     module, _, name = text.partition(":")
-    if text not in ("", *PLANNERS) and not (
-        module and module not in PLANNERS and name.isidentifier()
-    ):
+    is_path = bool(module) and module not in PLANNERS and name.isidentifier()
+    if text not in ("", *PLANNERS) and not is_path:
         raise ValueError(
             f"one of {', '.join(PLANNERS)}, whose model --vnc-model names, or"
             " package.module:name"
@@ -169,8 +158,8 @@ class Settings:
     cost in projects that do not use it.
     """
 
-    # Where the desktop and the program are, and how a command gets there: only the user
-    # knows.
+    # Where the desktop and the program are, and how a command is run there: only the
+    # user knows.
     server: str = _setting(
         "",
         _server,
@@ -215,8 +204,8 @@ class Settings:
         "Use the host network with qt, without password: false, true (as fallback),"
         " always",
     )
-    # What differs between machines: the container engine, its arguments, how slow a
-    # start is.
+    # What differs between machines: the container engine, its arguments, and how long a
+    # start takes.
     container_engine: str = _setting(
         "",
         _one_of("", "docker", "podman"),
@@ -234,8 +223,7 @@ class Settings:
         _seconds,
         "Maximum seconds until a desktop is ready and shows more than one colour",
     )
-    # What else knows the page or the program: it needs something that not every desktop
-    # has.
+    # Other sources of the page's and the programs' content, which not every desktop has.
     cdp: str = _setting(
         "",
         str,
@@ -247,7 +235,7 @@ class Settings:
         _switch,
         "List X programs' elements for the model, and name each step by its element",
     )
-    # A readable report against hidden secrets: the user's choice.
+    # Whether a readable report or hidden secrets matter more: the user's choice.
     show_secrets: bool = _setting(
         False, _switch, "Show typed secrets in screenshots instead of redacting them"
     )
@@ -316,7 +304,7 @@ class Settings:
     )
     max_steps: int = _setting(40, count, "Maximum actions of one run", "N")
     max_seconds: float = _setting(300.0, _seconds, "Maximum seconds of one run", "S")
-    # Off for a screen that never rests, where each turn would be asked about again.
+    # Off for a screen that is never stable, with which each turn would be repeated.
     watch: bool = _setting(
         True,
         _switch,
@@ -453,20 +441,20 @@ class Settings:
         )
 
     def __eq__(self, other: object) -> bool:
-        return (
-            vars(self) == vars(other) if isinstance(other, Settings) else NotImplemented
-        )
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return vars(self) == vars(other)
 
     def __hash__(self) -> int:
         return hash(tuple(vars(self).values()))
 
     def __repr__(self) -> str:
-        changed = {
-            name: getattr(self, name)
-            for name, field in FIELDS.items()
-            if getattr(self, name) != field.default
-        }
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        changed = []
+        for name, field in FIELDS.items():
+            value = getattr(self, name)
+            if value != field.default:
+                changed.append(f"{name}={value!r}")
+        return f"Settings({', '.join(changed)})"
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
@@ -494,8 +482,6 @@ def argument(field: str, value: object) -> str:
     """Return the pytest argument that sets a field: `--vnc-max-steps=3`, or
     `-ovnc_rehearse=5` if it is no option.
     """
-    return (
-        f"{option_name(field)}={value}"
-        if field in OPTIONS
-        else f"-ovnc_{field}={value}"
-    )
+    if field in OPTIONS:
+        return f"{option_name(field)}={value}"
+    return f"-ovnc_{field}={value}"

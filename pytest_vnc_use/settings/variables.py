@@ -1,9 +1,9 @@
-"""The variables in which settings, keys and secrets are looked up: the environment's,
-then those of `vnc_env_file`.
+"""The variables that settings, keys and secrets are read from: those of the environment,
+then those of the file `vnc_env_file`.
 
-The file's stay out of the environment, so no program that this process starts inherits
-them; python-dotenv reads it. A secret comes from a variable, a file, or the output of a
-command.
+The file is read by python-dotenv. Its variables are not put into the environment, so no
+program that this process starts inherits them. A secret is the value of a variable, the
+content of a file, or the output of a command.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _MAX_BYTES = 1 << 20
 
 
 def use_env_file(name: object, base: Path) -> Callable[[], None]:
-    """Use the variables of a file instead of those of an earlier file; without a name,
-    none.
+    """Use the variables of a file (none if `name` is empty) instead of those of an
+    earlier file.
 
-    Return the function that restores the earlier ones. Raises SettingsError, without
-    any value.
+    Return a function that restores the earlier ones. Raises SettingsError, which shows
+    no value.
     """
     earlier = dict(from_file)
     _put(read_env_file(base / str(name)) if name else {})
@@ -61,19 +61,19 @@ def _put(variables: Mapping[str, str]) -> None:
 
 
 def format_env_file() -> str:
-    """Return the names of the file's variables, for `doctor`, and never a value; ""
-    where there are none.
+    """Return a text with the names of the file's variables, without any value; "" if
+    there are none.
     """
     if not from_file:
         return ""
     used = [name for name in from_file if name not in os.environ]
     others = [name for name in from_file if name in os.environ]
-    parts = [f"read from the file: {', '.join(used)}"] if used else []
-    return "; ".join(
-        [*parts, f"the environment's own count: {', '.join(others)}"]
-        if others
-        else parts
-    )
+    parts = []
+    if used:
+        parts.append(f"read from the file: {', '.join(used)}")
+    if others:
+        parts.append(f"the environment's own count: {', '.join(others)}")
+    return "; ".join(parts)
 
 
 def read_env_file(path: Path) -> dict[str, str]:
@@ -92,7 +92,8 @@ def read_env_file(path: Path) -> dict[str, str]:
     # `dotenv_values` leaves out what it cannot read
     for binding in parse_stream(StringIO(text)):
         if binding.error or (binding.key and binding.value is None):
-            blank = binding.original.string[: -len(binding.original.string.lstrip())]
+            text = binding.original.string
+            blank = text[: -len(text.lstrip())]
             number = binding.original.line + blank.count("\n")
             raise SettingsError(
                 f"vnc_env_file {str(path)!r}, line {number}, must be NAME=value, or"
@@ -115,9 +116,10 @@ def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
     """Return a secret's name and value from text such as
     `SHOP_PASSWORD=file:password.txt`.
 
-    A name alone is the environment variable of that name. `base` is the directory of
-    relative paths, and of commands. Line feeds at the end of a file or an output do not
-    belong to the value. Raises SettingsError, without the value.
+    A name alone means the environment variable of that name. Relative paths and
+    commands start from the directory `base`. Line feeds at the end of a file or an
+    output do not belong to the value. Raises SettingsError, which does not show the
+    value.
     """
     name, equals, source = text.partition("=")
     kind, colon, location = source.partition(":") if equals else ("env", ":", name)
@@ -174,12 +176,10 @@ def _from_command(command: str, origin: str, base: Path) -> str:
         problem = f"it exited with {exc.returncode}"
     except subprocess.TimeoutExpired:
         problem = f"it has not ended within {_COMMAND_S:g} s"
+    except UnicodeDecodeError:
+        problem = "its output is not UTF-8"
     except (OSError, ValueError) as exc:
-        problem = (
-            "its output is not UTF-8"
-            if isinstance(exc, UnicodeDecodeError)
-            else str(exc)
-        )
+        problem = str(exc)
     raise SettingsError(
         f"{origin} cannot be read from the command {command!r}: {problem}"
     )

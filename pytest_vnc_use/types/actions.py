@@ -5,7 +5,7 @@ left.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
@@ -28,10 +28,10 @@ PIXELS_PER_WHEEL_CLICK = 100
 POLICY_PRESETS = ("strict",)
 """The names of built-in policies, in place of a policy file."""
 SECRET_MARK = re.compile(r"<(?:secret|totp):([A-Za-z_][A-Za-z0-9_]*)>")
-"""The placeholder for a secret's value, or for the one-time code that the value is the
-key of, with the secret's name.
+"""The placeholder, with the secret's name, for the value of a secret, or for a one-time
+code whose key the value is.
 
-The value or the code replaces it just before it is typed.
+It is replaced just before it is typed.
 """
 
 
@@ -90,9 +90,7 @@ class Drag:
 
 @dataclass(frozen=True)
 class Scroll:
-    """Turn the wheel `clicks` wheel clicks at a point, or press page and arrow keys
-    there.
-    """
+    """Turn the wheel by `clicks` at a point, or press page and arrow keys there."""
 
     x: int
     y: int
@@ -104,11 +102,10 @@ class Scroll:
 
 @dataclass(frozen=True)
 class TypeText:
-    """Type text at the focus. With (x, y), click there first. `clear_first` selects all
-    and types over it.
+    """Type text at the focus. With (x, y), click there first. With `clear_first`, select
+    all text of the field and replace it.
 
-    With `paste` the text goes through the clipboard and ctrl+v where the server has one
-    for it.
+    With `paste`, the text is pasted by ctrl+v if the server has a clipboard for it.
     """
 
     text: str
@@ -201,8 +198,8 @@ class CallFunction:
 
 @dataclass(frozen=True)
 class InvalidAction:
-    """A request of the planner that cannot be performed. `problem` tells the planner
-    why, for its next turn.
+    """A request of the planner that cannot be performed. `problem` is the reason, which
+    the planner gets in its next turn.
     """
 
     name: str
@@ -235,7 +232,9 @@ coordinates.
 
 
 def button_of(button: Button | int) -> Button:
-    """Return the button's name; it may be its number, 1 to 3. Raises ActionError."""
+    """Return the name of a button that is given by name or number. Raises
+    ActionError.
+    """
     name = NUMBERED_BUTTONS.get(button) if isinstance(button, int) else button
     if name is None or name not in NUMBERED_BUTTONS.values():
         raise ActionError(
@@ -276,22 +275,22 @@ TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
     """Return whether a JSON value has at most this many levels."""
-    inner = (
-        value.values()
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, (list, tuple))
-        else ()
-    )
-    return levels >= 0 and all(is_shallow(item, levels - 1) for item in inner)
+    if levels < 0:
+        return False
+    inner: Iterable[Any] = ()
+    if isinstance(value, Mapping):
+        inner = value.values()
+    elif isinstance(value, (list, tuple)):
+        inner = value
+    return all(is_shallow(item, levels - 1) for item in inner)
 
 
 class SecretText(str):
-    """A text to type, with the values of secrets in it; its `repr` is that of
-    `redacted`, which has their names.
+    """A text to type that contains the values of secrets. Its `repr` is that of
+    `redacted`, which has the secrets' names instead, for tracebacks, assertions and
+    debuggers.
 
-    So a traceback, an assertion and a debugger show the names. Only the keyboard reads
-    the characters. `str(…)` is the plain text.
+    `str(…)` is the plain text, which only the keyboard reads.
     """
 
     redacted: str

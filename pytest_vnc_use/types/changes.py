@@ -1,4 +1,4 @@
-"""What a commit changes in recordings, as a reviewer reads it."""
+"""The changes of recordings in a commit, as a reviewer reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pytest_vnc_use.types.frames import Region
 
 @dataclass(frozen=True)
 class ChangedRecording:
-    """What differs in the recording of one test, beside its screens.
+    """The differences in the recording of one test, except for its screens.
 
     `lines` begin with `+`, `-` or a space, as in a unified diff. `accepted` has a
     sentence for each change of the product that a reviewer accepted since then.
@@ -25,11 +25,12 @@ class ChangedRecording:
 class ChangedScreens:
     """Screens that changed alike.
 
-    `boxes` are around what differs; a screen that was added or removed has none.
-    `images` are the files of one of them before and after, and of what differs.
+    `boxes` surround the differences; there are none for a screen that was added or
+    removed. `images` are three files: one of the screens before, the same one after,
+    and their difference.
     """
 
     boxes: tuple[Region, ...]
     images: tuple[Path, Path, Path]
     places: list[tuple[str, str]] = field(default_factory=list)
-    """The test of each, and where in the test it stands."""
+    """For each of the screens its test, and its place in the test."""

@@ -27,21 +27,21 @@ class Element:
     @property
     def centre(self) -> tuple[int, int]:
         """The pixel of the screen to click."""
-        return (self.box.left + self.box.right) // 2, (
-            self.box.top + self.box.bottom
-        ) // 2
+        x = (self.box.left + self.box.right) // 2
+        y = (self.box.top + self.box.bottom) // 2
+        return x, y
 
 
 ASK_S = 1.0
 """The maximum time that a step waits for its elements."""
 Elements = tuple[Union[Element, None], ...]
-"""The elements that an action acts on: one for each of its points, None if unknown; for
-typing, the focus.
+"""The elements that an action acts on: one for each of its points (None if unknown), or
+for typed text the one with the focus.
 """
 
 AskAfter = Callable[[], Elements]
-"""A function that finds the elements of an action once it was performed: an option of a
-`select` has no name before.
+"""A function that finds the elements of an action after it was performed: the option of a
+`select` that a click chooses is not known before.
 """
 ElementsOf = Callable[[Action], Union[Elements, AskAfter]]
 """A function that finds the elements of an action before it is performed. It may be

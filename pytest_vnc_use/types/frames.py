@@ -1,5 +1,5 @@
-"""Frames and raw frames of a desktop, regions of them, and the reasons why a wait for
-the screen ended.
+"""Frames and raw frames of a desktop, regions of the screen, and why a wait for the
+screen ended.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class RawFrame:
 
 @dataclass(frozen=True)
 class Settled:
-    """The reason why a wait for the screen ended.
+    """The reason why a wait for the screen ended, and its length.
 
-    It is stable again, stable except for moving tiles, it never changed, or time was
-    up.
+    `settled`: the screen is stable; `animated`: it is, except for moving regions;
+    `nothing_changed`: it never changed; `limit`: the time was up.
     """
 
     reason: SettledReason
@@ -97,22 +97,22 @@ class Region:
         return self.left <= point[0] < self.right and self.top <= point[1] < self.bottom
 
     def grown(self, by_px: int, width: int, height: int) -> Region:
-        """Return the region with so many pixels more at each side, as far as a screen
-        of that size goes.
+        """Return the region grown by a number of pixels at each side, within a screen
+        of that width and height.
         """
+        left = max(0, self.left - by_px)
+        top = max(0, self.top - by_px)
         right = min(width, self.right + by_px)
         bottom = min(height, self.bottom + by_px)
-        return Region(
-            max(0, self.left - by_px), max(0, self.top - by_px), right, bottom
-        )
+        return Region(left, top, right, bottom)
 
     def joined(self, other: Region) -> Region:
-        """Return the smallest region that both are in."""
+        """Return the smallest region that contains both."""
         left = min(self.left, other.left)
         top = min(self.top, other.top)
-        return Region(
-            left, top, max(self.right, other.right), max(self.bottom, other.bottom)
-        )
+        right = max(self.right, other.right)
+        bottom = max(self.bottom, other.bottom)
+        return Region(left, top, right, bottom)
 
     def part_of(self, screen: Any) -> Any:
         """Return this region of an array of shape (height, width, …), as a view."""
@@ -121,12 +121,11 @@ class Region:
 
 @dataclass(frozen=True)
 class Drift:
-    """A screen that differs from its recording within `region`. `problem` states how.
+    """A screen that differs from its recording within `region`. `problem` says how.
 
-    `boxes` hold each pixel that differs, and `masks` are the regions that a mask would
-    hide, if one is offered. `claim` is the one whose evidence is not on the screen.
-    `healed` is true if a model continued. The recording is healed only if the test then
-    passed, which is not known yet.
+    `boxes` contain each pixel that differs. `masks` are the masks that are offered, if
+    any. `claim` is the claim whose evidence is missing, if any. `healed` is true if a
+    model continued; the recording is then healed if the test passes.
     """
 
     problem: str
@@ -164,11 +163,10 @@ class DirectoryCreated:
 
 @dataclass(frozen=True)
 class GateAwaited:
-    """A wait for a recorded screen that already takes long, and takes at most
-    `remaining_s` more. `recorded_s` is how long it took when it was recorded; 0 if that
-    is not known.
+    """A wait for a recorded screen that has already taken long. It ends within
+    `remaining_s`. When it was recorded, the screen took `recorded_s`; 0 if unknown.
 
-    Observers receive it; the trace does not.
+    Observers receive this event; the trace does not.
     """
 
     remaining_s: float
@@ -194,10 +192,10 @@ pixels that have it.
 BAR_PX = (3, 48)
 """The width and height of the largest caret that is a bar, in pixels."""
 CARET_PX = (12, 48)
-"""The width and height of the largest caret, in pixels: differences within one such box
-may blink on their own.
+"""The width and height of the largest caret in pixels. What differs within one such box
+may be a blink.
 """
 LOOK = "pytest_vnc_use.look"
-"""The audit event of a look at the desktop."""
+"""The audit event that is raised when a test looks at the desktop."""
 NO_FRAME = FrameRef("", 0, 0)
 """The placeholder in a run's start until its first frame is there."""

@@ -1,8 +1,8 @@
 """Names of keys: as users and models write them, as X keysyms, and in the form that
 rules compare.
 
-Source of the keysyms: X11/keysymdef.h. A character has its Latin-1 code, or 0x01000000
-+ its code point.
+Source of the keysyms: X11/keysymdef.h. The keysym of a character is its Latin-1 code, or
+0x01000000 plus its code point.
 """
 
 from __future__ import annotations
@@ -147,17 +147,12 @@ _EXAMPLES = (
 
 
 def _table() -> dict[str, int]:
-    named = {
-        name: keysym
-        for table in (_MODIFIERS, _NAMED_KEYS)
-        for keysym, names in table.items()
-        for name in names
-    }
-    named |= {
-        name: ord(character)
-        for character, names in _CHARACTER_NAMES.items()
-        for name in names
-    }
+    named: dict[str, int] = {}
+    for table in (_MODIFIERS, _NAMED_KEYS):
+        for keysym, names in table.items():
+            named |= dict.fromkeys(names, keysym)
+    for character, names in _CHARACTER_NAMES.items():
+        named |= dict.fromkeys(names, ord(character))
     named |= {f"f{number}": F1 + number - 1 for number in range(1, 25)}
     for prefix in ("kp", "numpad", "keypad", "num"):
         named |= {prefix + name: keysym for name, keysym in _KEYPAD.items()}
@@ -167,9 +162,17 @@ def _table() -> dict[str, int]:
 _KEYSYMS = _table()
 _NAMES = {keysym: name for name, keysym in reversed(_KEYSYMS.items())}
 _PAD_WITHOUT_NUM_LOCK = (
-    *(0xFF50, LEFT, 0xFF52, RIGHT, 0xFF54),  # home, up, down
-    # end, the one in the middle, delete
-    *(PAGE_UP, PAGE_DOWN, 0xFF57, 0, INSERT, 0xFFFF),
+    0xFF50,  # home
+    LEFT,
+    0xFF52,  # up
+    RIGHT,
+    0xFF54,  # down
+    PAGE_UP,
+    PAGE_DOWN,
+    0xFF57,  # end
+    0,  # the key in the middle
+    INSERT,
+    0xFFFF,  # delete
 )
 _SAME_AS = {
     0xFE20: TAB,  # ISO_Left_Tab, which shift+tab makes
@@ -202,15 +205,13 @@ class Chord:
 
     @property
     def enters(self) -> bool:
-        """Return whether the last key is Enter, of the keyboard or of its number
-        pad.
-        """
+        """Whether the last key is Enter, on the main keyboard or the number pad."""
         return self.keysyms[-1] in (RETURN, _KEYPAD_KEYS["enter"])
 
     @property
     def text(self) -> str:
-        """Return the character of a chord that is one character beyond ASCII; "" for
-        every other chord.
+        """The character, if the chord is a single one beyond ASCII; "" for every other
+        chord.
         """
         keysym = self.keysyms[0]
         is_character = 0xA0 <= keysym <= 0xFF or keysym >= _UNICODE
@@ -231,11 +232,8 @@ def chord_of(character: str) -> Chord:
     """Return the chord that types one character, with shift if a US keyboard
     needs it.
     """
-    return Chord(
-        (SHIFT, keysym_of(character))
-        if _is_shifted(character)
-        else (keysym_of(character),)
-    )
+    keysym = keysym_of(character)
+    return Chord((SHIFT, keysym) if _is_shifted(character) else (keysym,))
 
 
 def parse_key(key: str) -> int:
@@ -265,21 +263,19 @@ def split_combination(name: str) -> list[str]:
     if not remainder or len(name) > _MAX_COMBINATION or _keysym(head) not in MODIFIERS:
         return [name]
     others = split_combination(remainder.strip())
-    return (
-        [name] if any(_keysym(other) is None for other in others) else [head, *others]
-    )
+    if any(_keysym(other) is None for other in others):
+        return [name]
+    return [head, *others]
 
 
 def key_of(keysym: int) -> str:
-    """Return the name of a key that a viewer sends: its character or its name; "" if
-    the key is unknown.
+    """Return the character or the name of a key that a viewer sends; "" if it is
+    unknown.
     """
     character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
-    return (
-        character
-        if character.isprintable() and character
-        else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
-    )
+    if character and character.isprintable():
+        return character
+    return _NAMES.get(_SAME_AS.get(keysym, keysym), "")
 
 
 def _character(keysym: int) -> str:
@@ -311,13 +307,10 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
     it. A number such as "-12" is a chord of its characters. Raises ActionError if a
     name is unknown.
     """
-    combinations = [keys] if isinstance(keys, str) else keys
-    names = [
-        name
-        for text in combinations
-        for piece in _split(text)
-        for name in split_combination(piece)
-    ]
+    names: list[str] = []
+    for combination in [keys] if isinstance(keys, str) else keys:
+        for piece in _split(combination):
+            names += split_combination(piece)
     if not names:
         raise ActionError(f"a key combination must name at least one key, got {keys!r}")
     if len(names) > MAX_KEYS:
@@ -330,11 +323,9 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
 def _split(combination: str) -> list[str]:
     if len(combination) == 1 or re.fullmatch(r"-?\d+", combination):
         return list(combination)
-    names = (
-        [*combination[:-2].split("+"), "+"]
-        if combination.endswith("++")
-        else combination.split("+")
-    )
+    names = combination.removesuffix("++").split("+")
+    if combination.endswith("++"):
+        names.append("+")
     names = [name.strip() or name for name in names]
     if "" in names:
         raise ActionError(
@@ -349,13 +340,14 @@ def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
     if SHIFT in pressed or SHIFT_R in pressed:
         return Chord(tuple(map(shifted, keysyms)))
     if pressed & MODIFIERS:
-        keysyms = [
-            keysym | 0x20 if ord("A") <= keysym <= ord("Z") else keysym
-            for keysym in keysyms
-        ]
+        keysyms = list(map(_lower_case, keysyms))
     if any(_is_shifted(chr(keysym)) for keysym in keysyms if keysym < 0x80):
         return Chord((SHIFT, *keysyms))
     return Chord(tuple(keysyms))
+
+
+def _lower_case(keysym: int) -> int:
+    return keysym | 0x20 if ord("A") <= keysym <= ord("Z") else keysym
 
 
 def _is_shifted(character: str) -> bool:
@@ -363,14 +355,12 @@ def _is_shifted(character: str) -> bool:
 
 
 def shifted(keysym: int) -> int:
-    """Return the keysym that a key of a US keyboard makes with shift; a key that is no
-    ASCII character stays.
+    """Return the keysym that a key of a US keyboard makes with shift. Other keysyms than
+    ASCII characters are returned as they are.
     """
-    return (
-        ord(chr(keysym).upper().translate(_TO_SHIFTED))
-        if 0x20 <= keysym < 0x80
-        else keysym
-    )
+    if not 0x20 <= keysym < 0x80:
+        return keysym
+    return ord(chr(keysym).upper().translate(_TO_SHIFTED))
 
 
 _RULE_NAMES = {
@@ -396,11 +386,12 @@ def key_set(combination: str | Iterable[str]) -> frozenset[str]:
     Left and right modifiers are the same, and so are the keys of the number pad and of
     the main block.
     """
-    combinations = [combination] if isinstance(combination, str) else combination
-    keys = (key for text in combinations for key in _SEPARATOR.split(text) if key)
-    key_names = (name for key in keys for name in split_combination(key))
+    names: list[str] = []
+    for text in [combination] if isinstance(combination, str) else combination:
+        for key in filter(None, _SEPARATOR.split(text)):
+            names += split_combination(key)
     return frozenset(
-        _name_of(name) or re.sub(r"[\s_-]", "", name).lower() for name in key_names
+        _name_of(name) or re.sub(r"[\s_-]", "", name).lower() for name in names
     )
 
 
@@ -409,7 +400,9 @@ def on_us_keyboard(keys: Iterable[str]) -> frozenset[str]:
     pressed: set[str] = set()
     for name in keys:
         base = name.translate(_FROM_SHIFTED) if len(name) == 1 else name
-        pressed |= {base} if base == name else {"shift", base}
+        pressed.add(base)
+        if base != name:
+            pressed.add("shift")
     return frozenset(pressed)
 
 

@@ -33,8 +33,8 @@ RulingKind = Literal["allow", "deny", "ask"]
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The model's request that a user confirms an action first. With `blocks`, its
-    service refuses the action.
+    """The model's request that a user confirms an action first. With `blocks`, the
+    model's service refuses the action.
     """
 
     explanation: str
@@ -63,10 +63,9 @@ class Decision:
     `provider_details` is JSON that the provider must get back unchanged; only the
     planner reads it. `params` are the parameters that a custom planner finished with.
 
-    The loop adds `repeated_requests` and `stale`. `repeated_requests` counts the
-    requests that were repeated because the screen changed while the model thought;
-    `usage` then covers all answers. `stale` is true if the screen changed before this
-    answer too.
+    The loop adds two fields. `repeated_requests` counts the requests that were repeated
+    because the screen changed while the model worked; `usage` then covers all answers.
+    `stale` is true if the screen changed before this answer too.
     """
 
     kind: DecisionKind
@@ -162,8 +161,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A request just before it is sent: characters of text, number of images, most
-    tokens of an answer.
+    """A request just before it is sent: its characters of text, its number of images,
+    and the maximum tokens of the answer.
     """
 
     purpose: str
@@ -214,11 +213,11 @@ def ignore_report(_: ModelRequest | ModelExchange) -> None:
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything that a planner may see: the task, the turns so far, the newest frame,
-    older ones through `load_png`.
+    """Everything that a planner may see: the task, the turns so far, and the frames,
+    whose images `load_png` returns.
 
     A planner that asks a model calls `report` for each exchange. `request_s` is the
-    longest time for one request, if it was changed after the planner was made.
+    time limit of one request, if it was changed after the planner was made.
     """
 
     task: str
@@ -253,10 +252,10 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a run may use.
+    """The limits of a run.
 
-    `repeats` is how often the planner may repeat the same action on the same frame
-    before it counts as standing still.
+    A planner may propose the same action on the same frame `repeats` times. After that,
+    the run makes no progress, and ends.
     """
 
     steps: int = 40
@@ -389,8 +388,8 @@ class Extracted:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The end of a run, with its outcome. If `error` is set, the run failed, and
-    `traceback` says where.
+    """The end of a run, with its outcome. If the run failed, `error` and `traceback` are
+    set.
     """
 
     outcome: Outcome | None

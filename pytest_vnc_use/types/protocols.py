@@ -51,22 +51,22 @@ class Controller(Protocol):
         """
 
     def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        """Wait until such a change, at most `timeout_s`, and return whether there was
-        one. Raises DesktopError.
+        """Wait up to `timeout_s` for a change after `timestamp`; return whether there
+        was one. Raises DesktopError.
         """
 
     def raw_frame(self) -> RawFrame:
-        """Return the screen as it is now. It does not count as a frame that was taken.
-        Raises DesktopError.
+        """Return the screen as it is now, without taking a frame. Raises
+        DesktopError.
         """
 
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames between the frames that were taken, oldest first,
         each only once.
 
-        A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a
-        toast, or a loading page. Dynamic regions make none. The number and the bytes
-        are bounded; the newest frames stay.
+        A transient frame appeared, stayed for at least 0.2 s, and disappeared, such as
+        a toast or a loading page. Moving regions cause none. The number and the size of
+        the frames are limited; the newest ones are kept.
         """
 
     def frame(self) -> Frame:
@@ -101,11 +101,11 @@ class MessageTap(Protocol):
 
 @runtime_checkable
 class AwaitsScreens(Protocol):
-    """A Controller whose `frame` waits for the screen that a recording has next."""
+    """A Controller whose `frame` waits for the next screen of a recording."""
 
     def frame_to_act_on(self) -> Frame:
-        """Return the screen now, on which the step that was decided on acts. Raises
-        DesktopError.
+        """Return the screen now, without waiting, for the step that is about to act on
+        it. Raises DesktopError.
         """
 
 
@@ -119,13 +119,13 @@ class SupportsUrl(Protocol):
 
 @runtime_checkable
 class SupportsElements(Protocol):
-    """A Controller that has the elements of an action without asking the desktop, as
+    """A Controller that knows the elements of an action without the desktop, such as
     from a recording.
     """
 
     def elements_of(self, action: Action) -> Elements | None:
-        """Return the elements that an action acts on; None if the desktop is to be
-        asked.
+        """Return the elements that an action acts on; None if only the desktop knows
+        them.
         """
 
 
@@ -137,8 +137,8 @@ class ClickRules(Protocol):
 
     @property
     def doubles_only_near(self) -> bool:
-        """Return whether no program takes two clicks at different points for a double
-        click, however fast they come.
+        """Whether two clicks at different points never count as a double click, however
+        fast they come.
         """
 
 
@@ -244,7 +244,7 @@ class EndsRun(Protocol):
 
 @runtime_checkable
 class Replaying(Protocol):
-    """A Planner that reads its decisions from a recording, until a live planner takes
+    """A Planner that reads its decisions from a recording until a live planner takes
     over.
     """
 
@@ -327,8 +327,8 @@ class ForwardingController:
         return self.desktop.changed_since(timestamp)
 
     def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` until `changed_since` is true; return whether it is.
-        Raises DesktopError.
+        """Wait up to `timeout_s` for a change after `timestamp`; return whether there
+        was one. Raises DesktopError.
         """
         return self.desktop.wait_changed(timestamp, timeout_s)
 

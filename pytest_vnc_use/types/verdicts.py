@@ -1,5 +1,5 @@
-"""The answers of a judge: verdicts on claims, values read off the screen, their tokens;
-the triages of a failure.
+"""The answers of a judge (verdicts on claims, and values read off the screen), the tokens
+that they cost, and the triages of a failure.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Return whether the claim holds; false also if the verdict is unsure."""
+        """Whether the claim holds; false also if the verdict is unsure."""
         return self.kind == "holds"
 
     def __bool__(self) -> bool:
@@ -119,15 +119,14 @@ def check_answer(judge: object, answer: T, kind: type[T]) -> T:
     """Return the answer of a judge, which may be custom. Raises SettingsError if it is
     not of that class.
     """
-    if isinstance(answer, kind) and (
-        not isinstance(answer, Verdict) or answer.kind in get_args(VerdictKind)
-    ):
+    is_valid = isinstance(answer, kind)
+    if isinstance(answer, Verdict):
+        is_valid = is_valid and answer.kind in get_args(VerdictKind)
+    if is_valid:
         return answer
-    wanted = (
-        'Verdict(claim, "holds", reason), or "fails", or "unsure"'
-        if kind is Verdict
-        else kind.__name__
-    )
+    wanted = kind.__name__
+    if kind is Verdict:
+        wanted = 'Verdict(claim, "holds", reason), or "fails", or "unsure"'
     raise SettingsError(
         f"the judge {type(judge).__module__}:{type(judge).__qualname__} must return a"
         f" {wanted}, got {answer!r}"

@@ -1,5 +1,5 @@
-"""The connection between this process and a VNC server: its address, encryption,
-certificates, a user's name.
+"""The connection between this process and a VNC server: its address, its encryption,
+and the user's name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pytest_vnc_use.errors import SettingsError
 TlsChoice = Literal["auto", "require", "off"]
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
 _FIRST_PORT = 5900
-"""VNC's port of display 0."""
+"""The port of display 0."""
 _FIRST_TO_BE_A_PORT = 100
 """The first number behind one colon that is a port and no display, as in TigerVNC's
 viewer.
@@ -38,9 +38,8 @@ def host_and_port(address: str) -> tuple[str, int] | None:
             " show it"
         )
     if kind in ("http", "https"):
-        socket = (
-            f"{kind.replace('http', 'ws')}://{remainder.partition('/')[0]}/websockify"
-        )
+        authority = remainder.partition("/")[0]
+        socket = f"{kind.replace('http', 'ws')}://{authority}/websockify"
         raise SettingsError(
             "a VNC server must be given by its own address, got the web page"
             f" {visible!r}. If that is noVNC, write {socket!r}, or the path that its"
@@ -48,15 +47,13 @@ def host_and_port(address: str) -> tuple[str, int] | None:
         )
     endpoint = _ENDPOINT.fullmatch(remainder.rstrip("/") if kind == "vnc" else visible)
     host, colons, number = endpoint.groups() if endpoint else ("", "", "")
-    port = int(number or 0) + (
-        _FIRST_PORT if colons != "::" and int(number or 0) < _FIRST_TO_BE_A_PORT else 0
-    )
+    port = int(number or 0)
+    if colons != "::" and port < _FIRST_TO_BE_A_PORT:
+        port += _FIRST_PORT
     if not endpoint or port > 65535 or host.isdecimal():
-        remedy = (
-            f". For a port of this machine write 'localhost::{host}'"
-            if host.isdecimal()
-            else ""
-        )
+        remedy = ""
+        if host.isdecimal():
+            remedy = f". For a port of this machine write 'localhost::{host}'"
         raise SettingsError(
             "a VNC server must be 'host::port', 'host:display', 'vnc://host:port',"
             f" 'ws://…', 'wss://…' or a socket's path, got {visible!r}{remedy}"
@@ -66,21 +63,20 @@ def host_and_port(address: str) -> tuple[str, int] | None:
 
 @dataclass(frozen=True)
 class Wire:
-    """The rules for one connection.
-
-    `user`: for servers that ask for a name. `password_env`: the variable that errors name
-    if a server wants a password. `tls`: "auto" uses TLS if a server across a
-    network offers a certificate; "require" requires it; "off" uses none. `tls_ca`: a
-    file of authorities instead of the system's; requires TLS.
-    `tls_fingerprint`: the fingerprint of the only accepted certificate; requires TLS.
-        `of` makes it of settings.
-    """
+    """The rules for one connection. `of` makes them from settings."""
 
     user: str = ""
+    """The name for servers that ask for one."""
     tls: TlsChoice = "auto"
+    """"auto" uses TLS if a server across a network offers a certificate, "require"
+    requires it, "off" uses none.
+    """
     tls_ca: str = ""
+    """A file of authorities instead of the system's; requires TLS."""
     tls_fingerprint: str = ""
+    """The fingerprint of the only accepted certificate; requires TLS."""
     password_env: str = "VNC_USE_PASSWORD"
+    """The variable that errors name if a server wants a password."""
 
     @classmethod
     def of(cls, user: str, tls: str) -> Wire:
@@ -94,19 +90,15 @@ class Wire:
 
     @property
     def requires_tls(self) -> bool:
-        """Return whether a connection without TLS must be rejected."""
+        """Whether a connection without TLS must be rejected."""
         return self.tls == "require" or bool(self.tls_ca or self.tls_fingerprint)
 
     @property
     def demand(self) -> str:
-        """Return the setting that requires TLS, as it is written; "" where none
-        does.
-        """
-        return (
-            f"vnc_tls={self.tls_ca or self.tls_fingerprint or self.tls}"
-            if self.requires_tls
-            else ""
-        )
+        """The setting that requires TLS, as it is written; "" if none does."""
+        if not self.requires_tls:
+            return ""
+        return f"vnc_tls={self.tls_ca or self.tls_fingerprint or self.tls}"
 
 
 def _canonical(fingerprint: str) -> str:
