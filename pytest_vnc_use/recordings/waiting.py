@@ -50,9 +50,10 @@ _OTHER_S = 3.5
 _OTHER_REST_S = 3.0
 _SLOWER = 5.0
 _OTHER_SHARE = 0.05
-"""When a first screen is another one and stays so: after this time, if it has been
-stable for so long, if the recorded one came so many times sooner, and if the tiles that
-differ are this share of the screen or more.
+"""When a screen is another one and stays so: after this time, if it has been stable for
+so long, and if the recorded one came so many times sooner. Without a reviewer that is
+concluded of a first screen only, and if the tiles that differ are this share of it or
+more.
 
 A machine with a load of 8 on two cores is four to five times slower than a quiet one. A
 program that takes long to start may rest on a splash screen for long; its recording
@@ -187,7 +188,9 @@ class GateWaiter:
             mismatch = course.difference(pixels_in(seen))
             is_late = not deadline.remaining_s
             if mismatch and not is_late:
-                is_late = self._is_other(seen, deadline.spent_s)
+                spent_s = deadline.spent_s
+                is_late = self._is_other(seen, spent_s)
+                is_late |= self._is_for_review(mismatch, spent_s)
             if mismatch is None or is_late:
                 frame = self._desktop.frame()
                 position.frame = frame
@@ -214,15 +217,30 @@ class GateWaiter:
         first_screen_s = self._course.segment.first_screen_s
         if not gate.is_first or first_screen_s is None:
             return False
-        if spent_s < max(_OTHER_S, _SLOWER * first_screen_s):
-            return False
-        if self._desktop.changed_since(clock.monotonic() - _OTHER_REST_S):
+        if not self._rests(spent_s, first_screen_s):
             return False
         pixels = pixels_in(seen)
         if pixels.shape != gate.expected.shape:
             return True
         share = changed_tiles(gate.expected, pixels).mean()
         return bool(share >= _OTHER_SHARE)
+
+    def _is_for_review(self, mismatch: Mismatch, spent_s: float) -> bool:
+        """Return whether a reviewer can be asked about the screen now. Where nothing has
+        changed yet, the effect of the step may still come.
+        """
+        course = self._course
+        if course.allowances.review is None or mismatch.kind == "unchanged":
+            return False
+        return self._rests(spent_s, course.screen.appeared_s)
+
+    def _rests(self, spent_s: float, recorded_s: float) -> bool:
+        """Return whether the screen rests, and has been waited for longer than it took
+        when it was recorded.
+        """
+        if spent_s < max(_OTHER_S, _SLOWER * recorded_s):
+            return False
+        return not self._desktop.changed_since(clock.monotonic() - _OTHER_REST_S)
 
 
 def longest_wait_s(screen: Screen, limit_s: float) -> float:

@@ -88,6 +88,7 @@ class User:
         planner: Steps | None = None,
         *,
         claims: bool = False,
+        gate_s: float = 1.0,
     ) -> str:
         """Replay a till with a fault, as a test does; return how it failed, "" if it
         passed.
@@ -99,7 +100,7 @@ class User:
             "replay",
             planner,
             f"--fault={fault}",
-            gate_s=1.0,
+            gate_s=gate_s,
             judge=Says(),
             reviewed=reviewed,
         ) as played:
@@ -146,6 +147,14 @@ def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     assert recording.masks
     assert User().review(recorded, "wrong total") == ""
     assert files_of(recorded) == after
+
+
+@pytest.mark.slow
+def test_reviewer_is_asked_once_screen_rests(recorded: Tills) -> None:
+    user = User("accept", "mask")
+    # a gate waited for would take longer than a test may
+    assert user.review(recorded, "wrong total", gate_s=3600.0) == ""
+    assert len(user.questions) == 2
 
 
 @pytest.mark.slow
