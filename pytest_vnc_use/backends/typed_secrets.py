@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,7 @@ from pytest_vnc_use.types.protocols import (
 )
 
 Edges = npt.NDArray[np.uint8]
+"""An array of shape (height, width), see `_edges`."""
 
 MAX_SHARE = 0.05
 """The largest share of the screen that fields take. Where more changes, the secret may
@@ -58,7 +60,7 @@ _TOO_LARGE = (
 )
 _APART_PX = (4, 24)
 """The number of equal rows, and of equal columns, between two changes that makes them
-two.
+two: two fields, and not two letters of one.
 """
 _SAME_EDGES = 0.95
 """If at least this share of its edges is the same before and after, a region only took
@@ -66,7 +68,8 @@ another colour.
 """
 _FRAME_PX = 16
 """The largest distance of a field's frame above and below its text."""
-_NEAR_PX, _AROUND_PX = 6, 40
+_NEAR_PX = 6
+_AROUND_PX = 40
 """The distances between which a field's surroundings are. Nearer is its frame, which
 shows the focus.
 
@@ -79,6 +82,8 @@ reach further.
 """
 _IS_THERE = 0.5
 """The share of its surroundings' edges that shows that a field is there."""
+_MOVED_SHARE = 0.5
+"""If at least this share of a change moved before, it moves on its own."""
 _CARET_TILES_PX = (64, 96)
 """The largest moving region that may be a caret, in whole tiles. Text appears where it
 was, so it counts as resting.
@@ -88,35 +93,45 @@ was, so it counts as resting.
 class _Field:
     """A field in which a secret was typed, on a screen that shows it, and the edges of
     what was drawn around it.
+
+        ┌ around ────────────────┐
+        │  Password              │     `near` holds the field with its frame, which
+        │  ┌ near ────┐          │     shows the focus: the edges there do not count
+        │  │ ••••     │  [Enter] │
+        │  └──────────┘          │
+        └────────────────────────┘
     """
 
     def __init__(self, box: Region, screen: Pixels) -> None:
-        self.box, self.screen_shape = box, screen.shape
-        size, reach_px, is_enough = screen.shape[::-1], _AROUND_PX, False
-        while not is_enough:
-            self.around, near = box.grown(reach_px, *size), box.grown(_NEAR_PX, *size)
-            self.edges, (x, y) = (
-                _edges(self.around.part_of(screen)),
-                (
-                    self.around.left,
-                    self.around.top,
-                ),
-            )
-            self.edges[
-                near.top - y : near.bottom - y, near.left - x : near.right - x
-            ] = 0
-            is_enough = bool(
-                self.edges.astype(bool).sum() >= _FEWEST_EDGES
-            ) or reach_px > max(size)
+        self.box = box
+        self._screen_shape = screen.shape
+        height, width = screen.shape
+        near = box.grown(_NEAR_PX, width, height)
+        reach_px = _AROUND_PX
+        while True:
+            self._around = box.grown(reach_px, width, height)
+            self._edges = _edges(self._around.part_of(screen))
+            _cut_out(near, self._edges, self._around)
+            is_enough = np.count_nonzero(self._edges) >= _FEWEST_EDGES
+            if is_enough or reach_px > max(width, height):
+                break
             reach_px *= 2
 
     def is_on(self, screen: Pixels) -> bool:
         """Return whether a screen shows what surrounds the field, in any colours."""
-        if screen.shape != self.screen_shape:
+        if screen.shape != self._screen_shape:
             return False
-        drawn = self.edges > 0
-        same = _edges(self.around.part_of(screen))[drawn] == self.edges[drawn]
+        drawn = self._edges > 0
+        now = _edges(self._around.part_of(screen))
+        same = now[drawn] == self._edges[drawn]
         return not same.size or bool(same.mean() >= _IS_THERE)
+
+
+def _cut_out(box: Region, edges: Edges, region: Region) -> None:
+    """Remove a box of the screen from the edges of a region that holds it."""
+    rows = slice(box.top - region.top, box.bottom - region.top)
+    columns = slice(box.left - region.left, box.right - region.left)
+    edges[rows, columns] = 0
 
 
 @dataclass(eq=False)
@@ -146,13 +161,15 @@ class RedactingController(ForwardingController):
         masks: tuple[Region, ...] = (),
     ) -> None:
         super().__init__(desktop)
-        self._hide, self._masks = hide, masks
+        self._hide = hide
+        self._masks = masks
         self._redactions = redactions or Redactions()
         self._at: Point | None = None
-        self._letters, self._before_letters = "", Frame(FrameRef("", 0, 0), b"")
-        """The letters that were typed one by one since another action, and the screen
-        before them.
-        """
+        """Where an action pointed last: a text is typed there."""
+        self._letters = ""
+        """The letters that were typed one by one since another action."""
+        self._before_letters = Frame(FrameRef("", 0, 0), b"")
+        """The screen before them."""
         self._before: Frame | None = None
         """The screen before the newest secret, until the next action: it may show late.
         """
@@ -175,37 +192,42 @@ class RedactingController(ForwardingController):
         """Return the pixels of the screen now, redacted. Raises DesktopError."""
         raw_frame = self.desktop.raw_frame()
         self._redact_late(raw_frame)
-        boxes, redacted = self._redacted(raw_frame)
-        return replace(raw_frame, pixels=redacted) if boxes else raw_frame
+        redacted = self._redacted(raw_frame)
+        return replace(raw_frame, pixels=redacted.pixels) if redacted else raw_frame
 
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames since the last call, redacted, oldest first."""
         return tuple(map(self._redacted_frame, self.desktop.transient_frames()))
 
     def _redacted_frame(self, frame: Frame) -> Frame:
-        boxes, redacted = self._redacted(frame)
-        if not boxes:
+        redacted = self._redacted(frame)
+        if redacted is None:
             return frame
-        shown, fields = frame_of(redacted), boxes[: len(boxes) - len(self._masks)]
+        shown = frame_of(redacted.pixels)
         return replace(
-            frame, ref=shown.ref, png=shown.png, pixels=redacted, redacted=fields
+            frame,
+            ref=shown.ref,
+            png=shown.png,
+            pixels=redacted.pixels,
+            redacted=redacted.fields,
         )
 
-    def _redacted(self, seen: Frame | RawFrame) -> tuple[tuple[Region, ...], Pixels]:
-        """Return what is redacted on a screen, the fields before the masks, and its
-        pixels then.
+    def _redacted(self, seen: Frame | RawFrame) -> _Redacted | None:
+        """Return a screen without the fields that it shows, and without the masks; None
+        where it has none.
         """
+        if not self._redactions.is_typed:
+            return None
         screen = pixels_in(seen)
-        boxes = (
-            *(field.box for field in self._redactions.fields if field.is_on(screen)),
-            *self._masks,
-        )
-        if not self._redactions.is_typed or not boxes:
-            return (), screen
+        known = self._redactions.fields
+        fields = tuple(field.box for field in known if field.is_on(screen))
+        boxes = (*fields, *self._masks)
+        if not boxes:
+            return None
         redacted: Pixels = screen.copy()
         for box in boxes:
             box.part_of(redacted)[:] = REDACTED_COLOUR
-        return boxes, redacted
+        return _Redacted(fields, redacted)
 
     def perform(self, action: DesktopAction) -> None:
         """Perform one action.
@@ -216,74 +238,96 @@ class RedactingController(ForwardingController):
         if isinstance(action, (Wait, TakeScreenshot)):
             self.desktop.perform(action)
             return
-        text = getattr(action, "url" if isinstance(action, OpenUrl) else "text", "")
         self._before = None
-        self._at = next(iter(points(action)[-1:]), self._at)
-        if hidden := self._hidden(text):
+        for point in points(action):
+            self._at = point
+        text = _text_of(action)
+        hidden = self._hidden(text)
+        if hidden and isinstance(action, (TypeText, OpenUrl)):
             self._letters = ""
             self._type_secret(action, text, hidden)
             return
-        if action == TypeText(text) and len(text) == 1:  # as a user types
-            if not self._letters:
-                self._before_letters = self.desktop.frame()
-            self._letters += text
-        else:
-            self._letters = (
-                self._letters[:-1] if action == KeyCombo(("backspace",)) else ""
-            )
+        self._note_letters(action, text)
         self.desktop.perform(action)
-        if hidden := self._hidden(self._letters):
+        hidden = self._hidden(self._letters)
+        if hidden:
             self._letters = ""
             self._begin(self._before_letters)
             self.desktop.settle()
-            self._redact(
-                hidden, self._before_letters, [pixels_in(self.desktop.raw_frame())]
-            )
+            screen = pixels_in(self.desktop.raw_frame())
+            self._redact(hidden, self._before_letters, [screen])
+
+    def _note_letters(self, action: DesktopAction, text: str) -> None:
+        """Note the letters that a user types one by one, before the next one."""
+        is_letter = len(text) == 1 and action == TypeText(text)
+        if is_letter and not self._letters:
+            self._before_letters = self.desktop.frame()
+        if is_letter:
+            self._letters += text
+        elif action == KeyCombo(("backspace",)):
+            self._letters = self._letters[:-1]
+        else:
+            self._letters = ""
 
     def _hidden(self, text: str) -> str:
         """Return a text that holds a secret with the placeholder instead; "" if it
         holds none.
         """
         hidden = self._hide(text.redacted if isinstance(text, SecretText) else text)
-        return hidden if hidden != text and SECRET_MARK.search(hidden) else ""
+        has_secret = hidden != text and SECRET_MARK.search(hidden)
+        return hidden if has_secret else ""
 
-    def _type_secret(self, action: DesktopAction, text: str, hidden: str) -> None:
+    def _type_secret(self, action: TypeText | OpenUrl, text: str, hidden: str) -> None:
         """Type a text that holds a secret, and redact what that changes before anything
         after it is typed.
 
-        Look before the last character too: it may lead to another screen, as the last
-            digit of a code does.
+            hidden   id=<secret:PIN>&go      from the start of the first placeholder to
+            text     id=1234&go              the end of the last: what follows is equal
+                        start  end
         """
-        if isinstance(action, TypeText):
-            for point in points(action):
-                self.desktop.perform(Click(*point))
-            if action.clear_first:
-                self.desktop.perform(TypeText("", clear_first=True))
-        else:
-            self.desktop.perform(KeyCombo((ADDRESS_BAR,)))
         marks = [*SECRET_MARK.finditer(hidden)]
-        start, end = marks[0].start(), len(text) - len(hidden) + marks[-1].end()
-        mark = hidden[start : marks[-1].end()]
+        start = marks[0].start()
+        hidden_end = marks[-1].end()
+        end = len(text) - (len(hidden) - hidden_end)
+        mark = hidden[start:hidden_end]
+
+        self._focus(action)
         self.desktop.settle(briefly=True)
         if start:
             self.desktop.perform(TypeText(text[:start]))
             self.desktop.settle(briefly=True)
         before = self.desktop.frame()
         self._begin(before)
+        # Look before the last character too: it may lead to another screen, as the last
+        # digit of a code does.
         screens: list[Pixels] = []
-        for piece in filter(None, (text[start : end - 1], text[end - 1 : end])):
-            self.desktop.perform(TypeText(SecretText(piece, mark)))
-            self.desktop.settle(briefly=not screens)
-            screens.append(pixels_in(self.desktop.raw_frame()))
+        for piece in (text[start : end - 1], text[end - 1 : end]):
+            if piece:
+                self.desktop.perform(TypeText(SecretText(piece, mark)))
+                self.desktop.settle(briefly=not screens)
+                screens.append(pixels_in(self.desktop.raw_frame()))
         self._redact(mark, before, screens)
-        if text[end:] or getattr(action, "press_enter", True):
+
+        press_enter = isinstance(action, OpenUrl) or action.press_enter
+        if text[end:] or press_enter:
             self._before = None
-            self.desktop.perform(
-                TypeText(text[end:], press_enter=getattr(action, "press_enter", True))
-            )
+            self.desktop.perform(TypeText(text[end:], press_enter=press_enter))
+
+    def _focus(self, action: TypeText | OpenUrl) -> None:
+        """Set the focus to where an action types, and clear it if it asks for that."""
+        if isinstance(action, OpenUrl):
+            self.desktop.perform(KeyCombo((ADDRESS_BAR,)))
+            return
+        for point in points(action):
+            self.desktop.perform(Click(*point))
+        if action.clear_first:
+            self.desktop.perform(TypeText("", clear_first=True))
 
     def _begin(self, before: Frame) -> None:
-        self._before, self._seen, self._redactions.is_typed = before, [], True
+        """Note that a secret is typed from now on."""
+        self._before = before
+        self._seen = []
+        self._redactions.is_typed = True
 
     def _redact(self, mark: str, before: Frame, screens: Sequence[Pixels]) -> None:
         """Redact what a secret changed from one screen to the next ones. Raises
@@ -291,7 +335,8 @@ class RedactingController(ForwardingController):
         """
         boxes, shown = self._changed(before, screens)
         self._add(boxes, shown)
-        if (share := _share(boxes, shown)) > MAX_SHARE:
+        share = _share(boxes, shown)
+        if share > MAX_SHARE:
             whole = reduce(Region.joined, boxes)
             raise SettingsError(
                 _TOO_LARGE.format(mark=mark, share=share, box=whole, limit=MAX_SHARE)
@@ -301,28 +346,31 @@ class RedactingController(ForwardingController):
         """Redact what shows late, beside what was seen of the secret before. A larger
         change is another screen.
         """
-        if self._before is None or not all(
-            each.is_on(pixels_in(seen)) for each in self._seen
-        ):
+        if self._before is None:
             return
         now = pixels_in(seen)
+        if not all(field.is_on(now) for field in self._seen):
+            return
         boxes, shown = self._changed(self._before, [now])
         if self._seen:
-            size, fields = now.shape[::-1], [each.box for each in self._seen]
-            beside = [
-                box
-                for box in boxes
-                if any(each.grown(_APART_PX[1], *size).meets(box) for each in fields)
-            ]
-            boxes = [
-                box
-                for box in beside
-                if not any(each.joined(box) == each for each in fields)
-            ]
+            boxes = self._beside_seen(boxes, now)
         if _share(boxes, shown) <= MAX_SHARE:
             self._add(boxes, shown)
 
+    def _beside_seen(self, boxes: Sequence[Region], screen: Pixels) -> list[Region]:
+        """Return the boxes beside what was seen of the secret, or more than that."""
+        height, width = screen.shape
+        fields = [field.box for field in self._seen]
+        near = [field.grown(_APART_PX[1], width, height) for field in fields]
+        beside = []
+        for box in boxes:
+            is_known = any(map(box.is_part_of, fields))
+            if any(map(box.meets, near)) and not is_known:
+                beside.append(box)
+        return beside
+
     def _add(self, boxes: Sequence[Region], screen: Pixels) -> None:
+        """Redact the fields with these boxes of text."""
         fields = [_Field(_field_around(box, screen), screen) for box in boxes]
         self._seen += fields
         self._redactions.fields += fields
@@ -336,31 +384,38 @@ class RedactingController(ForwardingController):
         first = pixels_in(before)
         shown = [first]
         for screen in screens:
-            if screen.shape != first.shape or (
-                len(shown) > 1 and (shown[-1] != screen).mean() > MAX_SHARE
-            ):
+            if screen.shape != first.shape:
+                break
+            is_second = len(shown) > 1
+            if is_second and (shown[-1] != screen).mean() > MAX_SHARE:
                 break  # the last character led to another screen
             shown.append(screen)
+
         changed: Mask = np.logical_or.reduce([first != screen for screen in shown])
         for mask in self._masks:  # they are redacted anyway
             mask.part_of(changed)[:] = False
-        moving = np.zeros(first.shape, np.bool_)
+        moving = self._moving(before, first.shape)
+        boxes = []
+        for box in boxes_of(changed, _APART_PX):
+            moved_before = box.part_of(moving).mean() >= _MOVED_SHARE
+            has_text = not all(_is_recoloured(box, first, screen) for screen in shown)
+            if has_text and not moved_before:
+                boxes.append(box)
+        return boxes, shown[-1]
+
+    def _moving(self, before: Frame, shape: tuple[int, ...]) -> Mask:
+        """Mark what moved before a secret was typed, apart from carets; nothing where
+        the last click was in it.
+        """
+        moving = np.zeros(shape, np.bool_)
         for region in before.moving:
             if not region.is_within(_CARET_TILES_PX):
                 region.part_of(moving)[:] = True
-        x, y = self._at or (-1, -1)
-        if moving[y : y + 1, x : x + 1].any():  # the last click was there
-            moving[:] = False
-        boxes = [
-            box
-            for box in boxes_of(changed, _APART_PX)
-            if box.part_of(moving).mean() < 0.5
-        ]
-        return [
-            box
-            for box in boxes
-            if not all(_is_recoloured(box, first, screen) for screen in shown)
-        ], shown[-1]
+        if self._at:
+            x, y = self._at
+            if moving[y : y + 1, x : x + 1].any():
+                moving[:] = False
+        return moving
 
     def page_url(self) -> str:
         """Return the address of the browser's page; "" if it is unknown."""
@@ -370,11 +425,9 @@ class RedactingController(ForwardingController):
         """Return the elements that an action acts on; None if the desktop must be
         asked.
         """
-        return (
-            self.desktop.elements_of(action)
-            if isinstance(self.desktop, SupportsElements)
-            else None
-        )
+        if isinstance(self.desktop, SupportsElements):
+            return self.desktop.elements_of(action)
+        return None
 
     @property
     def doubles_only_near(self) -> bool:
@@ -384,20 +437,42 @@ class RedactingController(ForwardingController):
         return isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near
 
 
+class _Redacted(NamedTuple):
+    """The fields that a screen shows, and its pixels without them."""
+
+    fields: tuple[Region, ...]
+    pixels: Pixels
+
+
+def _text_of(action: DesktopAction) -> str:
+    """Return the text that an action types; "" for none."""
+    match action:
+        case TypeText():
+            return action.text
+        case OpenUrl():
+            return action.url
+        case _:
+            return ""
+
+
 def _share(boxes: Sequence[Region], screen: Pixels) -> float:
-    return (
-        sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)
-        / screen.size
-    )
+    """Return the share of the screen that boxes take, from 0 to 1."""
+    areas = [(box.right - box.left) * (box.bottom - box.top) for box in boxes]
+    return sum(areas) / screen.size
 
 
 def _edges(pixels: Pixels) -> Edges:
     """Return for each pixel whether it differs from the one to the left (1) and from
-    the one above (2).
+    the one above (2): the outlines of what is drawn, in any colours.
+
+    >>> _edges(np.array([[7, 7, 5], [7, 5, 5]], np.uint32))
+    array([[0, 0, 1],
+           [0, 3, 0]], dtype=uint8)
     """
     edges = np.zeros(pixels.shape, np.uint8)
     edges[:, 1:] = pixels[:, 1:] != pixels[:, :-1]
-    edges[1:] |= (pixels[1:] != pixels[:-1]).astype(np.uint8) << 1
+    is_other_above = pixels[1:] != pixels[:-1]
+    edges[1:] |= is_other_above.astype(np.uint8) << 1
     return edges
 
 
@@ -405,33 +480,42 @@ def _is_recoloured(box: Region, before: Pixels, now: Pixels) -> bool:
     """Return whether a box shows the same in other colours, such as a button that was
     enabled.
     """
-    around = box.grown(_NEAR_PX, *now.shape[::-1])
-    earlier, later = (_edges(around.part_of(screen)) for screen in (before, now))
+    height, width = now.shape
+    around = box.grown(_NEAR_PX, width, height)
+    earlier = _edges(around.part_of(before))
+    later = _edges(around.part_of(now))
     drawn = (earlier | later) > 0
-    return bool((earlier == later)[drawn].sum() >= _SAME_EDGES * drawn.sum())
+    same = np.count_nonzero((earlier == later) & drawn)
+    return bool(same >= _SAME_EDGES * np.count_nonzero(drawn))
 
 
 def _field_around(box: Region, screen: Pixels) -> Region:
     """Return a box of text up to the frame of its field, or with a margin where nothing
     is close above and below.
+
+        ┌────────────────┐      The most common colour around the text is the field's.
+        │[••••]          │      From the box [ ] it reaches to the frame on each side.
+        └────────────────┘
     """
-    near = box.grown(_NEAR_PX, *screen.shape[::-1])
+    height, width = screen.shape
+    near = box.grown(_NEAR_PX, width, height)
     colours, counts = np.unique(near.part_of(screen), return_counts=True)
     plain = screen == colours[counts.argmax()]
     columns = plain[box.top : box.bottom].all(axis=0)
-    left, right = (
-        box.left - _space(columns[: box.left][::-1]),
-        box.right + _space(columns[box.right :]),
-    )
+    left = box.left - _space(columns[: box.left][::-1])
+    right = box.right + _space(columns[box.right :])
     rows = plain[:, left:right].all(axis=1)
-    above, below = _space(rows[: box.top][::-1]), _space(rows[box.bottom :])
-    return (
-        near
-        if max(above, below) > _FRAME_PX
-        else Region(left, box.top - above, right, box.bottom + below)
-    )
+    above = _space(rows[: box.top][::-1])
+    below = _space(rows[box.bottom :])
+    if max(above, below) > _FRAME_PX:
+        return near
+    return Region(left, box.top - above, right, box.bottom + below)
 
 
 def _space(plain: Mask) -> int:
-    """Return how many pixels are plain up to what is drawn next."""
+    """Return how many pixels are plain up to what is drawn next.
+
+    >>> _space(np.array([True, True, False, True]))
+    2
+    """
     return int(plain.size if plain.all() else np.argmin(plain))
