@@ -35,11 +35,18 @@ def differing(before_png: bytes, now_png: bytes) -> npt.NDArray[np.bool_] | None
     """Return the pixels that differ, as an array of shape (height, width); None for
     images of different sizes.
     """
-    before, now = (
-        np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
-        for png in (before_png, now_png)
-    )
-    return (before != now).any(axis=2) if before.shape == now.shape else None
+    before = _channels_of(before_png)
+    now = _channels_of(now_png)
+    if before.shape != now.shape:
+        return None
+    differs: npt.NDArray[np.bool_] = (before != now).any(axis=2)
+    return differs
+
+
+def _channels_of(png: bytes) -> npt.NDArray[np.uint8]:
+    """Return red, green and blue of an image, of shape (height, width, 3)."""
+    image = Image.open(io.BytesIO(png))
+    return np.asarray(image.convert("RGB"))
 
 
 def within_caret(differs: npt.NDArray[np.bool_]) -> bool:
@@ -51,7 +58,12 @@ def within_caret(differs: npt.NDArray[np.bool_]) -> bool:
     return _within(differs, CARET_PX)
 
 
-def _within(differs: npt.NDArray[np.bool_], box: tuple[int, int]) -> bool:
+def _within(differs: npt.NDArray[np.bool_], size: tuple[int, int]) -> bool:
+    """Return whether all marked pixels lie within one box of a width and height."""
     rows = np.flatnonzero(differs.any(axis=1))
     columns = np.flatnonzero(differs.any(axis=0))
-    return rows.size == 0 or bool(np.ptp(columns) < box[0] and np.ptp(rows) < box[1])
+    if not rows.size:
+        return True
+    width, height = size
+    # `np.ptp` is the last one less the first: one less than how many they span
+    return bool(np.ptp(columns) < width and np.ptp(rows) < height)

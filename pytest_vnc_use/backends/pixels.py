@@ -14,8 +14,6 @@ import io
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from functools import partial
 from typing import NamedTuple, Union
 
 import numpy as np
@@ -44,6 +42,7 @@ _LEVEL = 1
 _RAW = -15
 """The window bits for plain deflate, without zlib's header and checksum."""
 _ADLER = 65521
+"""The largest prime below 2**16: the sums of an Adler-32 are remainders of it."""
 _FOR_TWO_PX = 1 << 21
 """The pixels from which two threads are faster: to start the second takes as long as to
 deflate a smaller screen.
@@ -58,42 +57,66 @@ def box_of(marked: Mask) -> Region:
     """Return the smallest region that holds all marked pixels. At least one must be
     marked.
     """
-    rows, columns = (
-        np.flatnonzero(marked.any(axis=1)),
-        np.flatnonzero(marked.any(axis=0)),
-    )
-    return Region(
-        int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
-    )
+    rows = np.flatnonzero(marked.any(axis=1))
+    columns = np.flatnonzero(marked.any(axis=0))
+    left, right = int(columns[0]), int(columns[-1]) + 1
+    top, bottom = int(rows[0]), int(rows[-1]) + 1
+    return Region(left, top, right, bottom)
 
 
 def boxes_of(
     marked: Mask, apart_px: tuple[int, int] = (APART_PX, APART_PX)
 ) -> list[Region]:
-    """Return a box around each group of marked pixels. More than `apart_px` rows or
-    columns separate two groups.
+    """Return a box around each group of marked pixels. At least `apart_px` rows, or so
+    many columns, without a marked pixel separate two groups.
+
+    The marked pixels are cut in two at the first such gap, and either half again:
+
+        x x     │     x      No gap between rows is as wide as the whole, so it is cut
+                │     x      between columns, and the left half then between rows.
+        ────────┤     x
+         x      │     x
+
+    >>> marked = np.array([[1, 0, 0, 0, 1], [1, 0, 0, 0, 0]], np.bool_)
+    >>> boxes_of(marked, apart_px=(3, 3))
+    [Region(left=0, top=0, right=1, bottom=2), Region(left=4, top=0, right=5, bottom=1)]
     """
     if not marked.any():
         return []
     box = box_of(marked)
     inside = box.part_of(marked)
-    for axis in (0, 1):
-        lines = np.flatnonzero(inside.any(axis=1 - axis))
-        if (gaps := np.flatnonzero(np.diff(lines) > apart_px[axis])).size:
-            cut = int(lines[gaps[0]]) + 1 + (box.top, box.left)[axis]
-            first, second = marked.copy(), marked.copy()
-            first[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
-            second[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
-            return [*boxes_of(first, apart_px), *boxes_of(second, apart_px)]
-    return [box]
+    row = _first_gap(inside.any(axis=1), apart_px[0])
+    column = 0 if row else _first_gap(inside.any(axis=0), apart_px[1])
+    if not row and not column:
+        return [box]
+    first = marked.copy()
+    second = marked.copy()
+    if row:
+        first[box.top + row :] = False
+        second[: box.top + row] = False
+    else:
+        first[:, box.left + column :] = False
+        second[:, : box.left + column] = False
+    return [*boxes_of(first, apart_px), *boxes_of(second, apart_px)]
+
+
+def _first_gap(is_marked: Mask, apart_px: int) -> int:
+    """Return the number of the row, or column, at which the first gap of at least so
+    many begins; 0 for none.
+
+    >>> _first_gap(np.array([True, False, True, False, False, True]), apart_px=2)
+    3
+    """
+    lines = np.flatnonzero(is_marked)
+    gaps = np.flatnonzero(np.diff(lines) > apart_px)
+    return int(lines[gaps[0]]) + 1 if gaps.size else 0
 
 
 def frame_of(pixels: Pixels) -> Frame:
     """Return a frame that shows the pixels."""
+    height, width = pixels.shape
     png = encode_png(np.ascontiguousarray(pixels))
-    return Frame(
-        FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png
-    )
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), width, height), png)
 
 
 def pixels_in(frame: Frame | RawFrame) -> Pixels:
@@ -139,37 +162,30 @@ class Rectangle(NamedTuple):
 
     def pixels(self, screen: Pixels) -> Pixels:
         """Return the new pixels of the area on this screen."""
-        return (
-            screen[self.source.slices].copy()
-            if isinstance(self.source, Area)
-            else self.source
-        )
+        if not isinstance(self.source, Area):
+            return self.source
+        copied: Pixels = screen[self.source.slices].copy()
+        return copied
 
 
 def encode_png(pixels: Pixels) -> bytes:
     """Encode pixels as PNG, without their highest bytes."""
     height, width = pixels.shape
     half = height // 2
-    with (
-        ThreadPoolExecutor(1) if pixels.size >= _FOR_TWO_PX else nullcontext()
-    ) as executor:
-        upper = pixels, 0, half, deflate.Z_FULL_FLUSH
-        first = (
-            executor.submit(_deflate, *upper).result
-            if executor
-            else partial(_deflate, *upper)
-        )
-        below, checksum_below = _deflate(pixels, half, height, deflate.Z_FINISH)
-        above, checksum_above = first()
-    # the Adler-32 (RFC 1950) of both halves together
-    low_above, high_above = (checksum_above & 0xFFFF) - 1, checksum_above >> 16
-    low = (low_above + (checksum_below & 0xFFFF)) % _ADLER
-    high = (
-        high_above
-        + (checksum_below >> 16)
-        + low_above * (height - half) * (width * 3 + 1)
-    ) % _ADLER
-    rows = b"".join([_ZLIB_HEADER, above, below, struct.pack(">I", high << 16 | low)])
+    if pixels.size < _FOR_TWO_PX:
+        above = _deflate(pixels, 0, half, deflate.Z_FULL_FLUSH)
+        below = _deflate(pixels, half, height, deflate.Z_FINISH)
+    else:
+        with ThreadPoolExecutor(1) as executor:
+            upper = executor.submit(_deflate, pixels, 0, half, deflate.Z_FULL_FLUSH)
+            below = _deflate(pixels, half, height, deflate.Z_FINISH)
+            above = upper.result()
+    # a row of the stream is its filter's number, and three bytes a pixel
+    below_bytes = (height - half) * (width * 3 + 1)
+    checksum = _adler_of_both(above.checksum, below.checksum, below_bytes)
+    rows = b"".join(
+        [_ZLIB_HEADER, above.deflated, below.deflated, struct.pack(">I", checksum)]
+    )
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return b"".join(
         [
@@ -181,24 +197,52 @@ def encode_png(pixels: Pixels) -> bytes:
     )
 
 
-def _deflate(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, int]:
-    """Return some rows, deflated, and their Adler-32."""
-    deflater, checksum, pieces = (
-        deflate.compressobj(_LEVEL, deflate.DEFLATED, _RAW),
-        1,
-        [],
-    )
+class _Deflated(NamedTuple):
+    """Rows of a PNG as deflate has them, and their Adler-32 before that."""
+
+    deflated: bytes
+    checksum: int
+
+
+def _deflate(pixels: Pixels, top: int, bottom: int, end: int) -> _Deflated:
+    """Return some rows, deflated; `end` says how zlib ends them."""
+    deflater = deflate.compressobj(_LEVEL, deflate.DEFLATED, _RAW)
+    checksum = 1
+    pieces = []
     for band in _filter(pixels, top, bottom):
         pieces.append(deflater.compress(band))
         checksum = deflate.adler32(band, checksum)
-    return b"".join([*pieces, deflater.flush(end)]), checksum
+    pieces.append(deflater.flush(end))
+    return _Deflated(b"".join(pieces), checksum)
+
+
+def _adler_of_both(first: int, second: int, second_bytes: int) -> int:
+    """Return the Adler-32 (RFC 1950) of two pieces of data, from that of each and the
+    length of the second.
+
+    It has two sums of 16 bits. The lower one is 1 and the sum of all bytes, the upper
+    one the sum of the lower ones after each byte. So in the upper sum of the second
+    piece each byte's lower sum lacks what the first piece had added to it.
+
+    >>> import zlib
+    >>> one, other = zlib.adler32(b"one"), zlib.adler32(b"other")
+    >>> _adler_of_both(one, other, len(b"other")) == zlib.adler32(b"oneother")
+    True
+    """
+    added = (first & 0xFFFF) - 1
+    low = (added + (second & 0xFFFF)) % _ADLER
+    high = ((first >> 16) + (second >> 16) + added * second_bytes) % _ADLER
+    return high << 16 | low
 
 
 def _filter(pixels: Pixels, top: int, bottom: int) -> Iterator[memoryview]:
-    """Yield rows in bands; each band is overwritten by the next."""
+    """Yield rows in bands, each row as its difference to the one above (filter Up);
+    each band is overwritten by the next.
+    """
     height, width = pixels.shape
     bgrx = pixels.view(np.uint8).reshape(height, width, 4)
-    rgb = np.zeros((_BAND + 1, width, 3), np.uint8)  # the first row is the one above
+    # the first row is the one above the band
+    rgb = np.zeros((_BAND + 1, width, 3), np.uint8)
     if top:
         rgb[0] = bgrx[top - 1, :, 2::-1]
     rows = rgb.reshape(_BAND + 1, width * 3)
@@ -214,9 +258,7 @@ def _filter(pixels: Pixels, top: int, bottom: int) -> Iterator[memoryview]:
 
 
 def _chunk(kind: bytes, body: bytes) -> tuple[bytes, ...]:
-    return (
-        struct.pack(">I", len(body)),
-        kind,
-        body,
-        struct.pack(">I", deflate.crc32(body, deflate.crc32(kind))),
-    )
+    """Return the pieces of one chunk of a PNG."""
+    length = struct.pack(">I", len(body))
+    checksum = struct.pack(">I", deflate.crc32(body, deflate.crc32(kind)))
+    return length, kind, body, checksum

@@ -1,7 +1,14 @@
 """The choice of the places that mattered, among all places where the pointer rested.
 
 A place matters if something appeared near the target of the next action while the
-pointer rested there.
+pointer rested there, such as a submenu. So the choice goes back from the action: what a
+place showed decides about that place, and then is what the place before it must show.
+
+    rested at     File        Export       toolbar
+    shown then    menu        submenu      (nothing new)      click "PNG" in the submenu
+    needed        yes: it     yes: it      no
+                  shows       shows "PNG"
+                  Export
 """
 
 from __future__ import annotations
@@ -28,34 +35,36 @@ class Rest:
 
 
 def needed(hovers: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
-    """Return the hovers that changed the appearance of the action's target.
+    """Return the hovers that changed the appearance of the action's target; `screen` is
+    the one on which it acts.
 
     A hover at the target itself is left out, as the action moves the pointer there.
     """
     kept: list[Rest] = []
+    after = screen
     for hover in reversed(hovers):
         is_at_target = any(near(hover.at, target) for target in points(action))
-        if not is_at_target and _shows(hover.screen, action, screen):
-            kept.insert(0, hover)
+        if not is_at_target and _shows(hover.screen, action, after):
+            kept.append(hover)
             action = Move(*hover.at)
-        screen = hover.screen
-    return kept
+        after = hover.screen
+    return kept[::-1]
 
 
 def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
     """Return the current screen without the effects of resting.
 
+    `before` is the screen before the pointer rested, `resting` the one while it did.
     Pixels that changed when the pointer came back are taken from `before`.
     """
 
     def pixels() -> Pixels:
         current: Pixels = now.pixels()
-        return np.where(resting.pixels() != current, before.pixels(), current)
+        has_changed = resting.pixels() != current
+        return np.where(has_changed, before.pixels(), current)
 
-    moving = [motion.region for motion in now.dynamic]
-    apart = [
-        motion for motion in before.dynamic if not any(map(motion.region.meets, moving))
-    ]
+    moving = [part.region for part in now.dynamic]
+    apart = [part for part in before.dynamic if not any(map(part.region.meets, moving))]
     dynamic = merged((*apart, *now.dynamic))
     return Screen(dynamic=dynamic, stable_s=now.stable_s, pixels=pixels)
 
@@ -70,7 +79,7 @@ def _shows(before: Screen, action: Action, after: Screen) -> bool:
 
 def differing(one: Screen, other: Screen) -> Mask:
     """Mark where two screens differ, without dynamic regions."""
-    regions = [motion.region for motion in (*one.dynamic, *other.dynamic)]
-    marked = pixels_differing(one.pixels(), other.pixels())
-    differs: Mask = marked & ~mask_of(regions, marked.shape)
+    regions = [part.region for part in (*one.dynamic, *other.dynamic)]
+    differs = pixels_differing(one.pixels(), other.pixels())
+    differs &= ~mask_of(regions, differs.shape)
     return differs

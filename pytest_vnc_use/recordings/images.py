@@ -61,46 +61,67 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     `SAME_LEVELS`, and neither is redacted.
     """
     marked: Mask = one != other
+    # Channels are compared only where pixels differ: that is nowhere on most screens.
     places = np.flatnonzero(marked)
-    if places.size:
-        compared = [screen.ravel()[places].astype("<u4") for screen in (one, other)]
-        # a row for a pixel's channels
-        levels, others = (pixels.view(np.uint8).reshape(-1, 4) for pixels in compared)
-        same = (
-            np.maximum(levels, others) - np.minimum(levels, others) <= SAME_LEVELS
-        ).all(axis=1)
-        for pixels in compared:
-            same |= pixels == REDACTED_COLOUR
-        marked.ravel()[places[same]] = False
+    if not places.size:
+        return marked
+    colours = one.ravel()[places]
+    others = other.ravel()[places]
+    levels = _channels(colours)
+    other_levels = _channels(others)
+    # the levels are unsigned, so the smaller one is taken from the larger one
+    larger = np.maximum(levels, other_levels)
+    smaller = np.minimum(levels, other_levels)
+    is_same = (larger - smaller <= SAME_LEVELS).all(axis=1)
+    is_same |= colours == REDACTED_COLOUR
+    is_same |= others == REDACTED_COLOUR
+    marked.ravel()[places[is_same]] = False
     return marked
+
+
+def _channels(pixels: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+    """Return a row of four bytes for each of some pixels: blue, green, red, and one
+    that is 0.
+
+    >>> _channels(np.array([0x102030], np.uint32)).tolist()
+    [[48, 32, 16, 0]]
+    """
+    return pixels.astype("<u4").view(np.uint8).reshape(-1, 4)
 
 
 def levels_of(pixels: Pixels) -> npt.NDArray[np.int16]:
     """Return red, green and blue of each pixel, along a third axis."""
-    return np.stack([pixels >> shift & 0xFF for shift in (16, 8, 0)], axis=-1).astype(
-        np.int16
-    )
+    levels = [pixels >> shift & 0xFF for shift in (16, 8, 0)]
+    return np.stack(levels, axis=-1).astype(np.int16)
 
 
 def webp_of(pixels: Pixels) -> bytes:
     """Return the pixels as WebP."""
-    image = Image.frombytes(
-        "RGB", pixels.shape[::-1], pixels.astype("<u4").tobytes(), "raw", "BGRX"
-    )
+    height, width = pixels.shape
+    little_endian = pixels.astype("<u4").tobytes()
+    image = Image.frombytes("RGB", (width, height), little_endian, "raw", "BGRX")
     file = io.BytesIO()
     image.save(file, "WEBP", lossless=True, quality=_EFFORT)
     return file.getvalue()
 
 
 def changed_tiles(before: Pixels, now: Pixels) -> Mask:
-    """Mark all pixels of each tile in which at least one differs."""
+    """Mark all pixels of each tile in which at least one differs.
+
+    >>> before = np.zeros((9, 10), np.uint32)
+    >>> now = before.copy()
+    >>> now[8, 3] = 1
+    >>> np.argwhere(changed_tiles(before, now))[[0, -1]].tolist()
+    [[8, 0], [8, 7]]
+    """
     height, width = now.shape
-    padded = np.pad(before != now, ((0, -height % TILE_PX), (0, -width % TILE_PX)))
-    rows, columns = padded.shape[0] // TILE_PX, padded.shape[1] // TILE_PX
-    # a tile's row is 8 bytes
-    across = (
-        np.ascontiguousarray(padded).view(np.uint64).reshape(rows, TILE_PX, columns)
-    )
-    tiles = np.bitwise_or.reduce(across, axis=1) != 0
-    whole: Mask = tiles.repeat(TILE_PX, axis=0).repeat(TILE_PX, axis=1)[:height, :width]
-    return whole
+    below = -height % TILE_PX
+    beside = -width % TILE_PX
+    padded = np.pad(before != now, ((0, below), (0, beside)))
+    # a row of a tile is 8 bytes, which are read as one number
+    tile_rows = np.ascontiguousarray(padded).view(np.uint64)
+    columns = tile_rows.shape[1]
+    by_tile = tile_rows.reshape(-1, TILE_PX, columns)
+    tiles = np.bitwise_or.reduce(by_tile, axis=1) != 0
+    whole: Mask = tiles.repeat(TILE_PX, axis=0).repeat(TILE_PX, axis=1)
+    return whole[:height, :width]
