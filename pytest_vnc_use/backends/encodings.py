@@ -21,7 +21,7 @@ try:
 except ImportError:  # no wheel for this machine, or this Python
     import zlib as inflate  # type: ignore[no-redef]
 
-from pytest_vnc_use.backends.pixels import Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels
 
 _CORRUPT: Any = inflate.error  # mypy does not know that ISA-L's is an exception
 Reading = Generator[int, bytes, Pixels]
@@ -47,7 +47,11 @@ def turned(decode: Decode) -> Decode:
 
 
 def swapped(pixels: Pixels) -> Pixels:
-    """Return the pixels with red and blue exchanged."""
+    """Return the pixels with red and blue exchanged.
+
+    >>> f"{swapped(np.array([0x102030], np.uint32))[0]:06x}"
+    '302010'
+    """
     exchanged: Pixels = pixels.byteswap() >> np.uint32(8)
     return exchanged
 
@@ -79,40 +83,47 @@ def red_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
     """Return pixels from three bytes each, red first. Raises ValueError if there are
     too few bytes.
     """
-    pixels: npt.NDArray[np.uint32] = _three_bytes(
-        data, start, count, ">u4"
-    ) >> np.uint32(8)
+    # the fourth byte, which is the next pixel's, is the lowest here
+    numbers = _three_bytes(data, start, count, ">u4")
+    pixels: npt.NDArray[np.uint32] = numbers >> np.uint32(8)
     return pixels
 
 
 def _three_bytes(
     data: bytes, start: int, count: int, order: str
 ) -> npt.NDArray[np.uint32]:
-    """Return numbers of four bytes that begin three bytes apart. Raises ValueError if
-    there are too few bytes.
+    """Return numbers of four bytes that begin three bytes apart; `order` is numpy's
+    type of them. Raises ValueError if there are too few bytes.
+
+        data      r g b r g b …
+        numbers   └─────┘            each has its pixel's bytes, and the first of the
+                        └─────┘      next pixel, which the caller removes
     """
     end = start + 3 * count
     if end > len(data):
         raise ValueError(
             f"{count} pixels need {3 * count} bytes, got {len(data) - start!r}"
         )
-    # the last number needs one byte more than its pixel has
-    block = data if end < len(data) else data[start:] + b"\0"
-    numbers: npt.NDArray[np.uint32] = np.ndarray(
-        (count,), order, block, start if block is data else 0, (3,)
-    )
+    if end == len(data):
+        # the last number needs one byte more than its pixel has
+        data = data[start:] + b"\0"
+        start = 0
+    numbers: npt.NDArray[np.uint32]
+    numbers = np.ndarray((count,), order, data, offset=start, strides=(3,))
     return numbers
 
 
-_UNPACKED = {
-    bits: np.array(
-        [
-            [byte >> shift & (1 << bits) - 1 for shift in range(8 - bits, -1, -bits)]
-            for byte in range(256)
-        ]
-    )
-    for bits in (1, 2, 4)
-}
+def _table_of(bits: int) -> npt.NDArray[np.intp]:
+    """Return for each byte the indices of so many bits that it holds.
+
+    >>> _table_of(4)[0x2F].tolist()
+    [2, 15]
+    """
+    shifts = np.arange(8 - bits, -1, -bits)
+    return np.arange(256)[:, None] >> shifts & (1 << bits) - 1
+
+
+_UNPACKED = {bits: _table_of(bits) for bits in (1, 2, 4)}
 
 
 def packed_indices(
@@ -124,26 +135,38 @@ def packed_indices(
     Raises ValueError if there are too few bytes.
     """
     packed = np.frombuffer(data, np.uint8, row_length(width, bits) * height, start)
-    indices: npt.NDArray[np.intp] = _UNPACKED[bits][packed].reshape(height, -1)[
-        :, :width
-    ]
+    rows = _UNPACKED[bits][packed].reshape(height, -1)
+    # the last byte of a row may hold more than its pixels
+    indices: npt.NDArray[np.intp] = rows[:, :width]
     return indices
 
 
 def row_length(width: int, bits: int) -> int:
-    """Return the number of bytes in a row of indices."""
+    """Return the number of bytes in a row of indices, rounded up."""
     return -(-width * bits // 8)
 
 
-_FILL, _JPEG = 8, 9
+_FILL = 8
+_JPEG = 9
+"""The upper half of Tight's control byte for these two kinds. One below is a kind of its
+own: two bits have the number of the stream, and `_HAS_FILTER` says that a filter is
+named.
+"""
 _HAS_FILTER = 4
-_COPY, _PALETTE, _GRADIENT = range(3)
+_COPY = 0
+_PALETTE = 1
+_GRADIENT = 2
+"""The filters."""
 _UNCOMPRESSED_BELOW = 12
+"""Data of fewer bytes are not compressed."""
 
 
 class Tight:
     """A decoder for the rectangles of one connection; it keeps the connection's four
     zlib streams.
+
+        control byte    7 6 5 4 │ 3 2 1 0
+                        kind    │ the streams that begin anew
     """
 
     def __init__(self) -> None:
@@ -159,47 +182,60 @@ class Tight:
                 self._streams[number] = Inflater()
         kind = control >> 4
         if kind == _FILL:
-            return np.broadcast_to(red_first((yield 3), 0, 1), (height, width))
-        if kind >= _FILL:
-            raise ValueError(
-                "JPEG, which was not asked for"
-                if kind == _JPEG
-                else f"Tight compression {kind!r}"
-            )
-        (choice,) = (yield 1) if kind & _HAS_FILTER else (_COPY,)
-        if choice not in (_COPY, _PALETTE, _GRADIENT):
-            raise ValueError(f"unknown Tight filter {choice!r}")
+            colour = red_first((yield 3), 0, 1)
+            return np.broadcast_to(colour, (height, width))
+        if kind == _JPEG:
+            raise ValueError("JPEG, which was not asked for")
+        if kind > _JPEG:
+            raise ValueError(f"Tight compression {kind!r}")
         stream = self._streams[kind & 3]
+        choice = _COPY
+        if kind & _HAS_FILTER:
+            (choice,) = yield 1
+        if choice == _COPY:
+            data = yield from _data(stream, 3 * width * height)
+            return red_first(data, 0, width * height).reshape(height, width)
         if choice == _PALETTE:
-            colours = (yield 1)[0] + 1
-            palette = red_first((yield 3 * colours), 0, colours)
-            bits = 1 if colours <= 2 else 8
-            data = yield from _data(stream, row_length(width, bits) * height)
-            if bits == 1:
-                return palette[packed_indices(data, 0, width, height, bits)]
-            return palette[np.frombuffer(data, np.uint8).reshape(height, width)]
-        data = yield from _data(stream, 3 * width * height)
+            return (yield from _palette_pixels(stream, width, height))
         if choice == _GRADIENT:
-            return undo_gradient(
-                np.frombuffer(data, np.uint8).reshape(height, width, 3)
-            )
-        return red_first(data, 0, width * height).reshape(height, width)
+            data = yield from _data(stream, 3 * width * height)
+            differences = np.frombuffer(data, np.uint8).reshape(height, width, 3)
+            return undo_gradient(differences)
+        raise ValueError(f"unknown Tight filter {choice!r}")
+
+
+def _palette_pixels(stream: Inflater, width: int, height: int) -> Reading:
+    """Read a palette, and an index into it for each pixel: of a bit for two colours,
+    else of a byte.
+    """
+    (last,) = yield 1
+    colours = last + 1
+    palette = red_first((yield 3 * colours), 0, colours)
+    bits = 1 if colours <= 2 else 8
+    data = yield from _data(stream, row_length(width, bits) * height)
+    if bits == 1:
+        return palette[packed_indices(data, 0, width, height, bits)]
+    return palette[np.frombuffer(data, np.uint8).reshape(height, width)]
 
 
 def _data(stream: Inflater, length: int) -> Generator[int, bytes, bytes]:
     """Read data that are compressed unless they are short.
 
-    Their compressed length, of up to 22 bits, precedes them: seven in each byte but the
-    third, the lowest first.
+    Their compressed length, of up to 22 bits, precedes them, the lowest bits first:
+    seven in each byte, whose highest bit says that another follows, and eight in the
+    third.
     """
     if length < _UNCOMPRESSED_BELOW:
         return (yield length)
     compressed = 0
-    for shift in (0, 7, 14):
+    for shift in (0, 7):
         (byte,) = yield 1
-        compressed |= (byte if shift == 14 else byte & 0x7F) << shift
+        compressed |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
+    else:
+        (byte,) = yield 1
+        compressed |= byte << 14
     return stream.inflate((yield compressed), length)
 
 
@@ -208,21 +244,37 @@ def undo_gradient(differences: npt.NDArray[np.uint8]) -> Pixels:
     width, 3).
 
     The left, upper and upper left neighbours predict a pixel. A pixel needs its
-    neighbours, so one diagonal is done after the other.
+    neighbours, so one diagonal is done after the other:
+
+        0 1 2 3      the number of its diagonal, which is x + y
+        1 2 3 4
     """
     height, width, _ = differences.shape
+    # with a row of black above and a column to the left, so that each has neighbours
     done = np.zeros((height + 1, width + 1, 3), np.int16)
     for diagonal in range(height + width - 1):
         y = np.arange(max(0, diagonal - width + 1), min(height, diagonal + 1))
         x = diagonal - y
-        predicted = np.clip(done[y + 1, x] + done[y, x + 1] - done[y, x], 0, 255)
+        left = done[y + 1, x]
+        above = done[y, x + 1]
+        above_left = done[y, x]
+        predicted = np.clip(left + above - above_left, 0, 255)
         done[y + 1, x + 1] = (differences[y, x] + predicted) & 255
     rgb = done[1:, 1:].astype(np.uint8).tobytes()
     return red_first(rgb, 0, width * height).reshape(height, width)
 
 
 _TILE = 64
-_RAW, _SOLID, _MAX_PACKED, _RUNS = 0, 1, 16, 128
+"""The side of a ZRLE tile, in pixels."""
+_RAW = 0
+_SOLID = 1
+_MAX_PACKED = 16
+_RUNS = 128
+"""The types of a tile: all pixels, one colour, a palette of so many colours and an index
+for each pixel, runs of colours; above it less 128 colours of a palette, and runs of them.
+"""
+_LONG_RUN = 255
+"""A byte of a run's length after which it continues."""
 _TILE_OVERHEAD = 1 + 3 * 127
 """The maximum number of bytes of a tile beside its pixels: its type and palette."""
 _MAX_PIXEL_BYTES = 4
@@ -242,6 +294,7 @@ class Zrle:
         invalid.
         """
         length = int.from_bytes((yield 4), "big")
+        # rounded up
         tiles = -(-width // _TILE) * -(-height // _TILE)
         max_bytes = tiles * _TILE_OVERHEAD + _MAX_PIXEL_BYTES * width * height
         # zlib makes nothing longer than that
@@ -274,17 +327,12 @@ class _Tiles:
         if tile_type == _SOLID:
             return self._colours(1)
         if tile_type <= _MAX_PACKED:
-            palette = self._colours(tile_type)
-            bits = 1 if tile_type == 2 else 2 if tile_type <= 4 else 4
-            indices = packed_indices(self._data, self._at, width, height, bits)
-            self._at += row_length(width, bits) * height
-            return palette[indices]
+            return self._packed(tile_type, height, width)
         if tile_type == _RUNS:
             return self._runs(width * height).reshape(height, width)
         if tile_type > _RUNS + 1:
-            return self._palette_runs(tile_type - _RUNS, width * height).reshape(
-                height, width
-            )
+            pixels = self._palette_runs(tile_type - _RUNS, width * height)
+            return pixels.reshape(height, width)
         raise ValueError(f"unknown ZRLE tile type {tile_type!r}")
 
     def _byte(self) -> int:
@@ -292,11 +340,26 @@ class _Tiles:
         return self._data[self._at - 1]
 
     def _colours(self, count: int) -> npt.NDArray[np.uint32]:
-        pixels: npt.NDArray[np.uint32] = _three_bytes(
-            self._data, self._at, count, "<u4"
-        ) & np.uint32(0xFFFFFF)
+        """Return the next pixels, of three bytes each, blue first."""
+        # the fourth byte, which is the next pixel's, is the highest here
+        numbers = _three_bytes(self._data, self._at, count, "<u4")
         self._at += 3 * count
+        pixels: npt.NDArray[np.uint32] = numbers & COLOUR_BITS
         return pixels
+
+    def _packed(self, colours: int, height: int, width: int) -> npt.NDArray[np.uint32]:
+        """Read a palette, and an index into it for each pixel: of as few bits as so many
+        colours need.
+        """
+        palette = self._colours(colours)
+        bits = 4
+        if colours <= 4:
+            bits = 2
+        if colours == 2:
+            bits = 1
+        indices = packed_indices(self._data, self._at, width, height, bits)
+        self._at += row_length(width, bits) * height
+        return palette[indices]
 
     def _runs(self, count: int) -> npt.NDArray[np.uint32]:
         """Read runs of one colour each.
@@ -309,32 +372,44 @@ class _Tiles:
         while done < count:
             done += self._short_runs(pixels[done:])
             if done < count:
-                colour, length = self._colours(1), 1
-                while (byte := self._byte()) == 255:
-                    length += byte
-                pixels[done : done + length + byte] = colour
-                done += length + byte
+                colour = self._colours(1)
+                end = done + self._run_length()
+                pixels[done:end] = colour
+                done = end
         if done > count:
             raise ValueError(f"the runs must have {count} pixels, got {done!r}")
         return pixels
 
+    def _run_length(self) -> int:
+        """Read the length of a run: 1 and the sum of its bytes, of which only the last
+        is not 255.
+        """
+        length = 1
+        byte = _LONG_RUN
+        while byte == _LONG_RUN:
+            byte = self._byte()
+            length += byte
+        return length
+
     def _short_runs(self, pixels: npt.NDArray[np.uint32]) -> int:
         """Fill `pixels` from the left with runs of up to 255; return how many pixels
         were filled.
+
+            bytes   b g r 2   b g r 0   b g r 255 …     the fourth byte of each is its
+            runs      3         1         stop          length less 1
         """
-        max_runs = min(len(pixels), (len(self._data) - self._at) // 4)
-        lengths = np.frombuffer(self._data, np.uint8, 4 * max_runs, self._at)[3::4]
-        ends = np.cumsum(
-            np.where(lengths == 255, len(pixels) + 1, lengths + np.int64(1))
-        )
-        runs = int(np.searchsorted(ends, len(pixels), side="right"))
+        left = len(pixels)
+        max_runs = min(left, (len(self._data) - self._at) // 4)
+        fourth = np.frombuffer(self._data, np.uint8, 4 * max_runs, self._at)[3::4]
+        lengths = fourth + np.int64(1)
+        # a long run counts as too many, so that it and all after it are left
+        ends = np.cumsum(np.where(fourth == _LONG_RUN, left + 1, lengths))
+        runs = int(np.searchsorted(ends, left, side="right"))
         if not runs:
             return 0
+        numbers = np.ndarray((runs,), "<u4", self._data, offset=self._at)
         filled = int(ends[runs - 1])
-        colours = np.ndarray((runs,), "<u4", self._data, self._at, (4,)) & np.uint32(
-            0xFFFFFF
-        )
-        pixels[:filled] = np.repeat(colours, lengths[:runs] + np.int64(1))
+        pixels[:filled] = np.repeat(numbers & COLOUR_BITS, lengths[:runs])
         self._at += 4 * runs
         return filled
 
@@ -342,21 +417,25 @@ class _Tiles:
         """Read runs of a palette's colours.
 
         An index alone is one pixel; an index above 127 is followed by the length of its
-        run.
+        run. How many bytes there are is not known before, so more and more are looked
+        at, until their runs have enough pixels.
         """
-        palette, window, ends = self._colours(colours), 64, np.zeros(1, np.int64)
-        while not len(ends) or ends[-1] < count:
+        palette = self._colours(colours)
+        window = 64
+        while True:
             window *= 4
             block = np.frombuffer(self._data[self._at : self._at + window], np.uint8)
             bounds, lengths = split_runs(block)
             ends = np.cumsum(lengths)
-            if len(block) < window:
+            is_enough = bool(len(ends)) and ends[-1] >= count
+            if is_enough or len(block) < window:
                 break
         runs = int(np.searchsorted(ends, count)) + 1
         if runs > len(ends) or ends[runs - 1] != count:
             raise ValueError(f"the runs must have {count} pixels")
         self._at += int(bounds[runs])
-        return palette[np.repeat(block[bounds[:runs]] & 127, lengths[:runs])]
+        indices = block[bounds[:runs]] & 127
+        return palette[np.repeat(indices, lengths[:runs])]
 
 
 def split_runs(
@@ -369,15 +448,26 @@ def split_runs(
     length. After a byte below 128 a run starts; after 255 a length continues; any other
     byte turns one into the other. So the last byte of the first two kinds, and the
     number of other bytes after it, decide whether a run starts next.
+
+        byte     5      200     9      130     255     1      7
+        is       run    run     length run     length  length run
+        pixels   1      1 + 9          1 + 255 + 1            1
+
+    >>> bounds, lengths = split_runs(np.array([5, 200, 9, 130, 255, 1, 7], np.uint8))
+    >>> bounds.tolist(), lengths.tolist()
+    ([0, 1, 3, 6, 7], [1, 10, 257, 1])
     """
     positions = np.arange(len(block))
-    last_decisive = np.maximum.accumulate(
-        np.where((block < 128) | (block == 255), positions, -1)
-    )
-    starts_next = np.where(last_decisive < 0, True, block[last_decisive] < 128) ^ (
-        (positions - last_decisive) & 1 == 1
-    )
+    is_decisive = (block < 128) | (block == _LONG_RUN)
+    # the position of the last decisive byte up to each byte; -1 before the first
+    decisive = np.maximum.accumulate(np.where(is_decisive, positions, -1))
+    # before the first byte a run starts, as after one below 128
+    starts_after = np.where(decisive < 0, True, block[decisive] < 128)
+    turns = positions - decisive
+    starts_next = starts_after ^ (turns & 1 == 1)
     starts = np.append(True, starts_next)
     bounds = np.flatnonzero(starts)
+    # the first byte of a run is one pixel, each of its length as many as it says
     pixels = np.where(starts[:-1], 1, block.astype(np.int64))
-    return bounds, np.diff(np.append(0, np.cumsum(pixels))[bounds])
+    pixels_before = np.append(0, np.cumsum(pixels))
+    return bounds, np.diff(pixels_before[bounds])
