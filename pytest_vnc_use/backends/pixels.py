@@ -112,6 +112,12 @@ def _first_gap(is_marked: Mask, apart_px: int) -> int:
     return int(lines[gaps[0]]) + 1 if gaps.size else 0
 
 
+def most_common(pixels: Pixels) -> int:
+    """Return the most common colour of some pixels: of text, its background."""
+    colours, counts = np.unique(pixels, return_counts=True)
+    return int(colours[counts.argmax()])
+
+
 def frame_of(pixels: Pixels) -> Frame:
     """Return a frame that shows the pixels."""
     height, width = pixels.shape

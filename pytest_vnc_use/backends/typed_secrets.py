@@ -17,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vnc_use.backends.input import ADDRESS_BAR
-from pytest_vnc_use.backends.pixels import Mask, Pixels, boxes_of, frame_of, pixels_in
+from pytest_vnc_use.backends.pixels import (
+    Mask,
+    Pixels,
+    boxes_of,
+    frame_of,
+    most_common,
+    pixels_in,
+)
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
@@ -105,15 +112,15 @@ class _Field:
     def __init__(self, box: Region, screen: Pixels) -> None:
         self.box = box
         self._screen_shape = screen.shape
-        height, width = screen.shape
-        near = box.grown(_NEAR_PX, width, height)
+        near = box.grown(_NEAR_PX, screen.shape)
         reach_px = _AROUND_PX
         while True:
-            self._around = box.grown(reach_px, width, height)
+            self._around = box.grown(reach_px, screen.shape)
             self._edges = _edges(self._around.part_of(screen))
-            _cut_out(near, self._edges, self._around)
+            inside = near.moved(-self._around.left, -self._around.top)
+            inside.part_of(self._edges)[:] = 0
             is_enough = np.count_nonzero(self._edges) >= _FEWEST_EDGES
-            if is_enough or reach_px > max(width, height):
+            if is_enough or reach_px > max(screen.shape):
                 break
             reach_px *= 2
 
@@ -125,13 +132,6 @@ class _Field:
         now = _edges(self._around.part_of(screen))
         same = now[drawn] == self._edges[drawn]
         return not same.size or bool(same.mean() >= _IS_THERE)
-
-
-def _cut_out(box: Region, edges: Edges, region: Region) -> None:
-    """Remove a box of the screen from the edges of a region that holds it."""
-    rows = slice(box.top - region.top, box.bottom - region.top)
-    columns = slice(box.left - region.left, box.right - region.left)
-    edges[rows, columns] = 0
 
 
 @dataclass(eq=False)
@@ -359,9 +359,8 @@ class RedactingController(ForwardingController):
 
     def _beside_seen(self, boxes: Sequence[Region], screen: Pixels) -> list[Region]:
         """Return the boxes beside what was seen of the secret, or more than that."""
-        height, width = screen.shape
         fields = [field.box for field in self._seen]
-        near = [field.grown(_APART_PX[1], width, height) for field in fields]
+        near = [field.grown(_APART_PX[1], screen.shape) for field in fields]
         beside = []
         for box in boxes:
             is_known = any(map(box.is_part_of, fields))
@@ -457,8 +456,7 @@ def _text_of(action: DesktopAction) -> str:
 
 def _share(boxes: Sequence[Region], screen: Pixels) -> float:
     """Return the share of the screen that boxes take, from 0 to 1."""
-    areas = [(box.right - box.left) * (box.bottom - box.top) for box in boxes]
-    return sum(areas) / screen.size
+    return sum(box.area for box in boxes) / screen.size
 
 
 def _edges(pixels: Pixels) -> Edges:
@@ -480,8 +478,7 @@ def _is_recoloured(box: Region, before: Pixels, now: Pixels) -> bool:
     """Return whether a box shows the same in other colours, such as a button that was
     enabled.
     """
-    height, width = now.shape
-    around = box.grown(_NEAR_PX, width, height)
+    around = box.grown(_NEAR_PX, now.shape)
     earlier = _edges(around.part_of(before))
     later = _edges(around.part_of(now))
     drawn = (earlier | later) > 0
@@ -497,10 +494,8 @@ def _field_around(box: Region, screen: Pixels) -> Region:
         │[••••]          │      From the box [ ] it reaches to the frame on each side.
         └────────────────┘
     """
-    height, width = screen.shape
-    near = box.grown(_NEAR_PX, width, height)
-    colours, counts = np.unique(near.part_of(screen), return_counts=True)
-    plain = screen == colours[counts.argmax()]
+    near = box.grown(_NEAR_PX, screen.shape)
+    plain = screen == most_common(near.part_of(screen))
     columns = plain[box.top : box.bottom].all(axis=0)
     left = box.left - _space(columns[: box.left][::-1])
     right = box.right + _space(columns[box.right :])

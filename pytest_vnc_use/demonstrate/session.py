@@ -246,7 +246,7 @@ class ManualSession:
         if growing and growing.screen:
             now = Screen(pixels=partial(pixels_in, frame))
             boxes = boxes_of(differing(growing.screen, now))
-            heights = [box.bottom - box.top for box in boxes]
+            heights = [box.height for box in boxes]
             self._shows_change = max(heights, default=0) > _ECHO_PX
 
     def _take(self, motion: Motion, at_s: float) -> None:

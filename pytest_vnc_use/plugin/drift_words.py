@@ -20,7 +20,7 @@ import pytest
 
 from pytest_vnc_use import ocr
 from pytest_vnc_use.agent.build import elements_asker
-from pytest_vnc_use.backends.pixels import Pixels, box_of, pixels_of
+from pytest_vnc_use.backends.pixels import Pixels, box_of, most_common, pixels_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.plugin.redaction import secrets_of
@@ -120,8 +120,7 @@ def _line_in(cell: Pixels) -> Pixels | None:
     """Return what is drawn in a cell, with a plain margin; None where nothing is, or
     where it is cut off at the cell's edge.
     """
-    colours, counts = np.unique(cell, return_counts=True)
-    background = colours[counts.argmax()]
+    background = most_common(cell)
     ink = cell != background
     edges = ink[0], ink[-1], ink[:, 0], ink[:, -1]
     if not ink.any() or any(edge.any() for edge in edges):

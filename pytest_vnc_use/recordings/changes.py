@@ -47,13 +47,15 @@ class ScreenChange:
         """
         digest = hashlib.sha256()
         parts = []
-        for pixels in (self.before, self.after):
-            if pixels is None:
+        for screen in (self.before, self.after):
+            if screen is None:
                 digest.update(b"none")
-            elif self.boxes:
-                parts += [box.part_of(pixels).copy() for box in self.boxes]
-            else:
-                digest.update(repr(pixels.shape).encode() + pixels.tobytes())
+                continue
+            for box in self.boxes:
+                parts.append(box.part_of(screen).copy())
+            if not self.boxes:
+                digest.update(repr(screen.shape).encode())
+                digest.update(screen.tobytes())
         return Look(self.boxes, tuple(parts), digest.digest())
 
 
@@ -68,10 +70,12 @@ class Look(NamedTuple):
 
     def is_like(self, other: Look) -> bool:
         """Return whether two changes look the same."""
-        if (self.boxes, self.digest) != (other.boxes, other.digest):
+        if self.boxes != other.boxes or self.digest != other.digest:
             return False
-        pairs = zip(self.parts, other.parts, strict=True)
-        return not any(differing(one, two).any() for one, two in pairs)
+        for part, other_part in zip(self.parts, other.parts, strict=True):
+            if differing(part, other_part).any():
+                return False
+        return True
 
 
 def changed_lines(before: Recording | None, after: Recording | None) -> list[str]:
@@ -80,8 +84,9 @@ def changed_lines(before: Recording | None, after: Recording | None) -> list[str
     """
     old = list(_lines_of(before)) if before else []
     new = list(_lines_of(after)) if after else []
-    names_and_changes = [*unified_diff(old, new, n=_CONTEXT_LINES, lineterm="")]
-    return [line for line in names_and_changes[2:] if not line.startswith("@@")]
+    diff = [*unified_diff(old, new, n=_CONTEXT_LINES, lineterm="")]
+    # the first two lines name files
+    return [line for line in diff[2:] if not line.startswith("@@")]
 
 
 def accepted_since(before: Recording | None, after: Recording | None) -> list[str]:
@@ -100,7 +105,8 @@ def accepted_since(before: Recording | None, after: Recording | None) -> list[st
 def format_accepted(change: Accepted, location: str, test: str = "") -> str:
     """Return who accepted a change, when and where."""
     parts = [f"{change.at:%Y-%m-%d %H:%M} {change.by} accepted", test, location]
-    if at := change.region:
+    at = change.region
+    if at:
         parts.append(f"{at.left},{at.top},{at.right},{at.bottom}")
     if change.claim:
         parts.append(f"for the claim {change.claim!r}")
@@ -153,11 +159,14 @@ def changed_screens(
         if place not in old:
             yield ScreenChange(f"{location} (added)", (), None, pixels)
             continue
-        was = old[place][1].pixels()
+        _, screen_before = old[place]
+        was = screen_before.pixels()
         if was.shape != pixels.shape:
             yield ScreenChange(f"{location} (of another size)", (), was, pixels)
-        elif boxes := boxes_of(differing(was, pixels)):
-            yield ScreenChange(location, tuple(boxes), was, pixels)
+            continue
+        boxes = tuple(boxes_of(differing(was, pixels)))
+        if boxes:
+            yield ScreenChange(location, boxes, was, pixels)
     for place, (location, screen) in old.items():
         if place not in new:
             yield ScreenChange(f"{location} (removed)", (), screen.pixels(), None)

@@ -20,7 +20,7 @@ from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import Segment
 from pytest_vnc_use.recordings.gates import Gate, Mismatch, StepBefore, mask_of
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, most_common
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.same_text import (
     BLANK,
@@ -124,6 +124,7 @@ lines and cells are seen.
 
 
 FAMILIES = ("sans-serif", "serif", "monospace")
+_OTHER_FONTS = "Fonts differ from the recording's machine"
 _DIFFERS = "This machine differs from the recording's"
 _LOOK_S = 20.0
 _STARTED = ("xvnc", "qt")
@@ -153,15 +154,19 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
 
     Unknown facts are left out. No fact names a host or a user.
     """
-    kind = settings.server if settings.server in _STARTED else ""
-    facts = {"rendering": settings.rendering, "server": kind} if kind else {}
+    facts: dict[str, str] = {}
+    kind = ""
+    if settings.server in _STARTED:
+        kind = settings.server
+        facts["rendering"] = settings.rendering
+        facts["server"] = kind
     # only VNC reaches it, it is gone, or is a custom one without `run`
     with suppress(VncUseError, AttributeError):
-        for line in desktop.run(
-            ["sh", "-c", _LOOK, "sh", kind], timeout_s=_LOOK_S
-        ).stdout.splitlines():
+        look = ["sh", "-c", _LOOK, "sh", kind]
+        for line in desktop.run(look, timeout_s=_LOOK_S).stdout.splitlines():
             name, _, value = line.partition(": ")
-            facts |= {name: value} if value.strip() else {}
+            if value.strip():
+                facts[name] = value
     return facts
 
 
@@ -169,17 +174,19 @@ def other_machine(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return in a sentence or two how this machine differs from the recording's; "" if
     nothing is known to.
     """
-    differs = [name for name, was in recorded.items() if now.get(name, was) != was]
-    fonts = [name for name in differs if name in FAMILIES]
-    others = [name for name in differs if name not in FAMILIES]
+    fonts: list[str] = []
+    others: list[str] = []
+    for name, was in recorded.items():
+        is_now = now.get(name, was)
+        if is_now == was:
+            continue
+        facts = fonts if name in FAMILIES else others
+        facts.append(f"{name} is now {is_now}, was {was}")
     sentences = []
-    for start, names in (
-        ("Fonts differ from the recording's machine", fonts),
-        (_DIFFERS, others),
-    ):
-        values = [f"{name} is now {now[name]}, was {recorded[name]}" for name in names]
-        if values:
-            sentences.append(f"{start}: {', '.join(values)}.")
+    if fonts:
+        sentences.append(f"{_OTHER_FONTS}: {', '.join(fonts)}.")
+    if others:
+        sentences.append(f"{_DIFFERS}: {', '.join(others)}.")
     return " ".join(sentences)
 
 
@@ -226,9 +233,10 @@ def _recoloured_region(mismatch: Mismatch, gate: Gate, seen: Pixels) -> Region |
     all of it, or a window beside which little differs; None if there is none.
     """
     differs = differing(gate.expected, seen) & ~gate.ignored
+    least = _NEARLY_ALL * np.count_nonzero(differs)
     for region in (mismatch.region, *mismatch.boxes):
-        share = np.count_nonzero(region.part_of(differs)) / np.count_nonzero(differs)
-        if share >= _NEARLY_ALL and is_recoloured(region, gate.expected, seen):
+        holds_all = np.count_nonzero(region.part_of(differs)) >= least
+        if holds_all and is_recoloured(region, gate.expected, seen):
             return region
     return None
 
@@ -246,11 +254,12 @@ def _unchanged_boxes(
     differs &= differing(recorded_before, gate.expected)
     before = recorded_before if acted_on is None else acted_on
     has_changed = differing(before, seen)
-    return [
-        box
-        for box in mismatch.boxes
-        if box.part_of(differs).any() and not box.part_of(has_changed).any()
-    ]
+    unchanged = []
+    for box in mismatch.boxes:
+        had_effect = box.part_of(differs).any()
+        if had_effect and not box.part_of(has_changed).any():
+            unchanged.append(box)
+    return unchanged
 
 
 def _is_ineffective(
@@ -276,7 +285,8 @@ def is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:
     edges = _edges(was)
     edges_now = _edges(now)
     both = int((edges & edges_now).sum())
-    return both >= _SAME_EDGES * max(1, int(edges.sum()), int(edges_now.sum()))
+    most = max(1, int(edges.sum()), int(edges_now.sum()))
+    return both >= _SAME_EDGES * most
 
 
 def _edges(screen: Pixels) -> Mask:
@@ -309,8 +319,7 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
         │ Total: 3.0[0]  │      [ ] is the box of the difference, the digit that changed
         │(Total: 3.00   )│      ( ) is the cell: the line, and the blank beside it
     """
-    height, width = seen.shape
-    ring = box.grown(_BORDER_PX, width, height)
+    ring = box.grown(_BORDER_PX, seen.shape)
     ink = np.zeros(seen.shape, np.bool_)
     for screen in (recorded, seen):
         background = _background_around(box, ring, screen)
@@ -318,7 +327,7 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
             return ring
         ink |= screen != background
     if block := _block_around(ink, box):
-        return block.grown(1, width, height)
+        return block.grown(1, seen.shape)
 
     # first over the gaps between the rows of one line, then what these have made wider
     for gap_px in (_ROWS_PX, 0):
@@ -326,58 +335,58 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
         top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
         box = replace(box, top=top, bottom=bottom)
         columns = lines_beside(ink, box, 1)
-        space_px = max(APART_PX, bottom - top)
+        space_px = max(APART_PX, box.height)
         left, right = grown_ends(columns, box.left, box.right, space_px)
         box = replace(box, left=left, right=right)
 
+    # and the blank beside it: as wide as the line is high, and as high as between rows
     columns = lines_beside(ink, box, 1)
-    room_px = box.bottom - box.top
-    box = replace(
-        box,
-        left=box.left - _blank_until(columns[: box.left][::-1], room_px),
-        right=box.right + _blank_until(columns[box.right :], room_px),
-    )
+    left_px = _blank_until(columns[: box.left][::-1], box.height)
+    right_px = _blank_until(columns[box.right :], box.height)
+    box = replace(box, left=box.left - left_px, right=box.right + right_px)
     rows = lines_beside(ink, box, 0)
-    return replace(
-        box,
-        top=box.top - _blank_until(rows[: box.top][::-1], _ROWS_PX),
-        bottom=box.bottom + _blank_until(rows[box.bottom :], _ROWS_PX),
-    )
+    top_px = _blank_until(rows[: box.top][::-1], _ROWS_PX)
+    bottom_px = _blank_until(rows[box.bottom :], _ROWS_PX)
+    return replace(box, top=box.top - top_px, bottom=box.bottom + bottom_px)
 
 
 def _block_around(ink: Mask, box: Region) -> Region | None:
     """Return the block that a box is part of, such as a button: it has ink all along
     its four sides, as no word has. None if there is none.
     """
-    rows = grown_ends(lines_beside(ink, box, 0), box.top, box.bottom, 0)
-    block = replace(box, top=rows[0], bottom=rows[1])
-    columns = grown_ends(lines_beside(ink, block, 1), box.left, box.right, 0)
-    block = replace(block, left=columns[0], right=columns[1])
-    inside = block.part_of(ink)
-    height, width = inside.shape
-    if height < _BLOCK_PX or width < height:
+    rows = lines_beside(ink, box, 0)
+    top, bottom = grown_ends(rows, box.top, box.bottom, 0)
+    higher = replace(box, top=top, bottom=bottom)
+    columns = lines_beside(ink, higher, 1)
+    left, right = grown_ends(columns, box.left, box.right, 0)
+    block = Region(left, top, right, bottom)
+    if block.height < _BLOCK_PX or block.width < block.height:
         return None
+    inside = block.part_of(ink)
     sides = (inside[0], inside[-1], inside[:, 0], inside[:, -1])
-    return block if all(side.mean() >= _COVERED for side in sides) else None
+    is_closed = all(side.mean() >= _COVERED for side in sides)
+    return block if is_closed else None
 
 
 def _background_around(box: Region, ring: Region, screen: Pixels) -> int | None:
     """Return the colour of the plain background between a box and the larger region
     `ring`; None if there is none.
     """
-    is_around = np.ones(screen.shape, np.bool_)
-    box.part_of(is_around)[:] = False
-    around = ring.part_of(screen)[ring.part_of(is_around)]
-    colours, counts = np.unique(around, return_counts=True)
-    if not counts.size or counts.max() < _PLAIN * counts.sum():
+    is_around = np.ones((ring.height, ring.width), np.bool_)
+    box.moved(-ring.left, -ring.top).part_of(is_around)[:] = False
+    around = ring.part_of(screen)[is_around]
+    if not around.size:
         return None
-    return int(colours[counts.argmax()])
+    background = most_common(around)
+    is_plain = np.count_nonzero(around == background) >= _PLAIN * around.size
+    return background if is_plain else None
 
 
 def _blank_until(outward: np.ndarray, maximum: int) -> int:
     """Return the number of blank lines next to a box, at most `maximum`."""
-    used = np.flatnonzero(outward[:maximum] != BLANK)
-    return int(used[0]) if used.size else len(outward[:maximum])
+    near = outward[:maximum]
+    used = np.flatnonzero(near != BLANK)
+    return int(used[0]) if used.size else len(near)
 
 
 def offered_masks(
@@ -392,23 +401,29 @@ def offered_masks(
     step acts: it would act on what no user has looked at.
     """
     masks = _masks_of(mismatch, gate, seen)
-    hides_target = any(mask.holds(point) for mask in masks for point in due_at)
-    return () if hides_target else masks
+    for mask in masks:
+        if any(map(mask.holds, due_at)):
+            return ()
+    return masks
 
 
 def _masks_of(mismatch: Mismatch, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
+    """Return the masks that would hide a difference, wherever the next step acts."""
     if mismatch.kind == "variants":
-        return (mismatch.region,) if is_maskable([mismatch.region], seen.shape) else ()
+        region = (mismatch.region,)
+        return region if is_maskable(region, seen.shape) else ()
     if mismatch.kind != "difference" or not mismatch.boxes:
         return ()
     masks: list[Region] = []
     for box in _few(mismatch):
         for part in parts_around(box, gate, seen):
+            # those that it meets and itself become one
             met = [mask for mask in masks if mask.meets(part)]
             masks = [mask for mask in masks if mask not in met]
             masks.append(reduce(Region.joined, met, part))
     most = _FIRST_SCREEN_SHARE if gate.is_first else MAX_OFFERED_SHARE
-    return tuple(masks) if _share_of(masks, seen.shape) <= most else ()
+    is_small = _share_of(masks, seen.shape) <= most
+    return tuple(masks) if is_small else ()
 
 
 def parts_around(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
@@ -422,10 +437,12 @@ def parts_around(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
 def _border_sides(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
     """Return the four sides of a border if nothing else differs within a box; none if
     something does.
+
+        ┌── top ───────┐      The sides are as thin as all that differs. Left and right
+        │left     right│      lack the corners, which top and bottom have.
+        └── bottom ────┘
     """
-    width = box.right - box.left
-    height = box.bottom - box.top
-    if min(width, height) < _LONG_PX:
+    if min(box.width, box.height) < _LONG_PX:
         return ()
     differs = really_differing(gate.expected, seen, gate.ignored)
     inside = box.part_of(differs)
@@ -434,19 +451,17 @@ def _border_sides(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
             break
     else:
         return ()
-    top = box.top + thick_px
-    bottom = box.bottom - thick_px
-    sides = (
-        replace(box, bottom=top),
-        replace(box, top=bottom),
-        replace(box, top=top, bottom=bottom, right=box.left + thick_px),
-        replace(box, top=top, bottom=bottom, left=box.right - thick_px),
-    )
-    covered = [side.part_of(differs) for side in sides]
-    along = [covered[0].any(0), covered[1].any(0), covered[2].any(1), covered[3].any(1)]
+    top = replace(box, bottom=box.top + thick_px)
+    bottom = replace(box, top=box.bottom - thick_px)
+    between = replace(box, top=top.bottom, bottom=bottom.top)
+    left = replace(between, right=box.left + thick_px)
+    right = replace(between, left=box.right - thick_px)
+    # along each side, whether anything differs across it
+    along = [side.part_of(differs).any(axis=0) for side in (top, bottom)]
+    along += [side.part_of(differs).any(axis=1) for side in (left, right)]
     if any(line.mean() < _COVERED for line in along):
         return ()
-    return sides
+    return top, bottom, left, right
 
 
 def _few(mismatch: Mismatch) -> tuple[Region, ...]:
@@ -510,8 +525,11 @@ def _is_of_targets(mismatch: Mismatch, gate: Gate, seen: Pixels, run: Segment) -
     targets: list[Point] = []
     for number in range(len(run.steps)):
         targets += run.points_at(number)
-    cells = [cell_around(box, gate.expected, seen) for box in mismatch.boxes]
-    return all(any(map(cell.holds, targets)) for cell in cells)
+    for box in mismatch.boxes:
+        cell = cell_around(box, gate.expected, seen)
+        if not any(map(cell.holds, targets)):
+            return False
+    return True
 
 
 def _may_be_clock(masks: Iterable[Region], recorded: Pixels, seen: Pixels) -> bool:
@@ -530,6 +548,6 @@ def _ink_columns(part: Pixels) -> int:
     """Return the number of columns from the first to the last that is not of the most
     frequent colour.
     """
-    colours, counts = np.unique(part, return_counts=True)
-    columns = np.flatnonzero((part != colours[counts.argmax()]).any(axis=0))
+    ink = part != most_common(part)
+    columns = np.flatnonzero(ink.any(axis=0))
     return int(np.ptp(columns)) + 1 if columns.size else 0

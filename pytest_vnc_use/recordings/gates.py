@@ -190,8 +190,7 @@ class Gate:
             return False
         # the recorded step has changed something beside the control
         has_changed = differing(step.screen, self.expected) & ~self.ignored
-        height, width = differs.shape
-        around = box.grown(_PRESSED_PX, width, height)
+        around = box.grown(_PRESSED_PX, differs.shape)
         around.part_of(has_changed)[:] = False
         return bool(has_changed.any())
 

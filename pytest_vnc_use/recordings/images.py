@@ -18,6 +18,7 @@ from pytest_vnc_use.backends.pixels import (
     Mask as Mask,
     Pixels as Pixels,
     frame_of as frame_of,
+    most_common as most_common,
     pixels_in as pixels_in,
     pixels_of as pixels_of,
 )
@@ -65,14 +66,13 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     places = np.flatnonzero(marked)
     if not places.size:
         return marked
-    colours = one.ravel()[places]
-    others = other.ravel()[places]
+    colours = one.ravel()[places].astype("<u4")
+    others = other.ravel()[places].astype("<u4")
     levels = _channels(colours)
     other_levels = _channels(others)
     # the levels are unsigned, so the smaller one is taken from the larger one
-    larger = np.maximum(levels, other_levels)
-    smaller = np.minimum(levels, other_levels)
-    is_same = (larger - smaller <= SAME_LEVELS).all(axis=1)
+    distance = np.maximum(levels, other_levels) - np.minimum(levels, other_levels)
+    is_same = (distance <= SAME_LEVELS).all(axis=1)
     is_same |= colours == REDACTED_COLOUR
     is_same |= others == REDACTED_COLOUR
     marked.ravel()[places[is_same]] = False
@@ -80,13 +80,13 @@ def differing(one: Pixels, other: Pixels) -> Mask:
 
 
 def _channels(pixels: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-    """Return a row of four bytes for each of some pixels: blue, green, red, and one
-    that is 0.
+    """Return a row of four bytes for each of some pixels, whose lowest byte comes first:
+    blue, green, red, and one that is 0.
 
-    >>> _channels(np.array([0x102030], np.uint32)).tolist()
+    >>> _channels(np.array([0x102030], "<u4")).tolist()
     [[48, 32, 16, 0]]
     """
-    return pixels.astype("<u4").view(np.uint8).reshape(-1, 4)
+    return pixels.view(np.uint8).reshape(-1, 4)
 
 
 def levels_of(pixels: Pixels) -> npt.NDArray[np.int16]:

@@ -40,19 +40,13 @@ def with_masks(
                 f" {width}x{height}"
             )
     if gate:
-        concerned = [named.screen for named in _at(recording, gate)]
-
-        def masked(screen: Screen) -> Screen:
-            if not any(screen is other for other in concerned):
-                return screen
-            return screen.model_copy(update={"masks": joined(screen.masks, masks)})
-
-        changed = with_screens(recording, masked)
+        changed = _masked_at(recording, masks, gate)
     else:
-        changed = recording.model_copy(update={"masks": joined(recording.masks, masks)})
+        all_masks = joined(recording.masks, masks)
+        changed = recording.model_copy(update={"masks": all_masks})
     for named in named_screens(changed):
-        hidden = mask_of((*changed.masks, *named.screen.masks), (height, width))
-        share = float(hidden.mean())
+        hidden = (*changed.masks, *named.screen.masks)
+        share = float(mask_of(hidden, (height, width)).mean())
         if share > MAX_MASKED:
             raise RecordingError(
                 f"the masks of {recording.test!r} would hide {share:.0%} of the screen"
@@ -62,9 +56,24 @@ def with_masks(
     return changed
 
 
+def _masked_at(recording: Recording, masks: Sequence[Region], gate: str) -> Recording:
+    """Return the recording with more masks of the screenshot of a gate. Raises
+    RecordingError.
+    """
+    concerned = [named.screen for named in _at(recording, gate)]
+
+    def masked(screen: Screen) -> Screen:
+        if not any(screen is other for other in concerned):
+            return screen
+        return screen.model_copy(update={"masks": joined(screen.masks, masks)})
+
+    return with_screens(recording, masked)
+
+
 def joined(masks: Sequence[Region], others: Iterable[Region]) -> tuple[Region, ...]:
     """Return these masks, and those of the others that are not among them."""
-    return (*masks, *(mask for mask in others if mask not in masks))
+    new = [mask for mask in others if mask not in masks]
+    return (*masks, *new)
 
 
 def _at(recording: Recording, gate: str) -> list[NamedScreen]:
@@ -137,6 +146,9 @@ def _claims(
 
 def mask_command(test: str, masks: Iterable[Region], gate: str = "") -> str:
     """Return the command that writes masks into a test's recordings."""
-    regions = (f"{mask.left},{mask.top},{mask.right},{mask.bottom}" for mask in masks)
-    at = ["--at", gate] if gate else []
-    return shlex.join(["cua-vnc", "mask", test, *regions, *at])
+    command = ["cua-vnc", "mask", test]
+    for mask in masks:
+        command.append(f"{mask.left},{mask.top},{mask.right},{mask.bottom}")
+    if gate:
+        command += ["--at", gate]
+    return shlex.join(command)

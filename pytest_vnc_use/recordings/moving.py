@@ -124,7 +124,9 @@ def appeared_after(controller: Controller, acted_at: float | None) -> float:
     """
     if acted_at is None:
         return 0.0
-    first, last = acted_at, clock.monotonic()
+    # The last change is between these two times, and each turn halves what is between.
+    first = acted_at
+    last = clock.monotonic()
     while last - first > _APPEARED_WITHIN_S:
         middle = (first + last) / 2
         if controller.changed_since(middle):
@@ -143,8 +145,8 @@ class Moving:
     """The moving regions of a frame, and their content in each frame."""
 
     def __init__(self, frame: Frame) -> None:
-        size = frame.ref.width, frame.ref.height
-        self._regions = [_MovingRegion(region, size) for region in frame.moving]
+        shape = frame.ref.height, frame.ref.width
+        self._regions = [_MovingRegion(region, shape) for region in frame.moving]
         self._frame_at = frame.taken_at
         self.add(frame)
 
@@ -192,9 +194,9 @@ class _MovingRegion:
     `tiles` is where the screen moved, `around` that and a little more.
     """
 
-    def __init__(self, tiles: Region, size: tuple[int, int]) -> None:
+    def __init__(self, tiles: Region, shape: tuple[int, int]) -> None:
         self._tiles = tiles
-        self._around = tiles.grown(_REACH_PX, *size)
+        self._around = tiles.grown(_REACH_PX, shape)
         self._variants: list[Pixels] = []
         self._shown: list[tuple[float, int]] = []
         """The time of each sample and the number of its variant, by time."""
@@ -225,34 +227,35 @@ class _MovingRegion:
         1.5
         """
         numbers = [number for _, number in self._shown]
-        starts = [
-            start
-            for start in range(1, len(numbers))
-            if set(numbers[:start]).isdisjoint(numbers[start:])
-        ]
-        if not starts:
+        last_change = 0
+        for start in range(1, len(numbers)):
+            earlier = set(numbers[:start])
+            if earlier.isdisjoint(numbers[start:]):
+                last_change = start
+        if not last_change:
             return -math.inf
-        settled_at, _ = self._shown[starts[-1]]
+        settled_at, _ = self._shown[last_change]
         newest_at, _ = self._shown[-1]
         return settled_at if newest_at - settled_at >= STABLE_S else -math.inf
 
     @property
     def may_settle(self) -> bool:
-        if self.settled_at > -math.inf or len(self._variants) > MAX_VARIANTS:
+        has_settled = self.settled_at > -math.inf
+        if has_settled or len(self._variants) > MAX_VARIANTS:
             return False
         variants, turns = distinct(self._current())
         return len(variants) > 1 and not _all_come_back(turns)
 
     def _current(self) -> list[Pixels]:
-        """Return the samples that show what still counts, by time."""
+        """Return the samples that show what still counts, by time: those since it has
+        settled, else all.
+        """
         since = self.settled_at
         return [self._variants[number] for at, number in self._shown if at >= since]
 
     def _cut(self, box: Region, samples: Sequence[Pixels]) -> list[Pixels]:
         """Return what a box of the screen shows in each sample."""
-        x = self._around.left
-        y = self._around.top
-        inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+        inside = box.moved(-self._around.left, -self._around.top)
         return [inside.part_of(sample) for sample in samples]
 
     def parts(self, frame_at: float) -> Iterator[DynamicRegion]:
@@ -266,8 +269,11 @@ class _MovingRegion:
         marked = _changed(self._cut(self._tiles, samples))
         if not marked.any():
             return
-        times = [at for at, _ in self._shown if at >= self.settled_at]
-        recorded = times.index(frame_at) if frame_at in times else len(times) - 1
+        since = self.settled_at
+        times = [at for at, _ in self._shown if at >= since]
+        recorded = len(times) - 1
+        if frame_at in times:
+            recorded = times.index(frame_at)
         if caret := _caret_of(marked, self._tiles):
             yield _caret(caret, self._cut(caret, samples))
             return
@@ -304,30 +310,35 @@ def _bands(marked: Mask, region: Region) -> list[Region]:
     without a marked pixel part two, and the cut is in their middle.
     """
     rows = np.flatnonzero(marked.any(axis=1))
-    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
-    middles = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
-    return [
-        replace(region, top=region.top + top, bottom=region.top + bottom)
-        for top, bottom in pairwise([0, *middles, len(marked)])
-    ]
+    cuts = [0]
+    for above, below in pairwise(rows.tolist()):
+        if below - above > _CLEAR_PX:
+            cuts.append((above + below) // 2)
+    cuts.append(len(marked))
+    bands = []
+    for start, stop in pairwise(cuts):
+        bands.append(replace(region, top=region.top + start, bottom=region.top + stop))
+    return bands
 
 
 def _bar_of(marked: Mask, region: Region, band: Region) -> Region | None:
     """Return the caret in a band of a region if it is a bar; else None."""
-    inside = marked[band.top - region.top : band.bottom - region.top]
+    inside = band.moved(-region.left, -region.top).part_of(marked)
     caret = _caret_of(inside, band) if inside.any() else None
     if caret is None:
         return None
-    is_narrow = caret.right - caret.left <= BAR_PX[0]
-    is_high = caret.bottom - caret.top >= _MIN_BAR_PX
-    return caret if is_narrow and is_high else None
+    width, _ = BAR_PX
+    is_bar = caret.width <= width and caret.height >= _MIN_BAR_PX
+    return caret if is_bar else None
 
 
 def _caret(box: Region, samples: Sequence[Pixels]) -> DynamicRegion:
     """Return a caret. If it is larger than a bar it keeps its variants, because it may
     be a lamp.
     """
-    variants = () if box.is_within(BAR_PX) else distinct(samples)[0]
+    if box.is_within(BAR_PX):
+        return dynamic_region(box, "caret")
+    variants, _ = distinct(samples)
     return dynamic_region(box, "caret", *variants)
 
 
@@ -341,10 +352,12 @@ def _with_variants(
     anything next. The sample number `recorded` is what the recorded screen shows.
     """
     variants, turns = distinct(samples)
-    if len(variants) > MAX_VARIANTS or len(turns) == len(variants):
+    repeats_none = len(turns) == len(variants)
+    if repeats_none or len(variants) > MAX_VARIANTS:
         return dynamic_region(region, "always_changing")
     if _all_come_back(turns):
         return dynamic_region(region, "blinks", *variants)
+    # what is recorded is the first variant
     variants, _ = distinct([samples[recorded], *samples])
     return dynamic_region(region, "unstable", *variants)
 
@@ -397,6 +410,4 @@ def _caret_of(marked: Mask, region: Region) -> Region | None:
     is_full = box.part_of(marked).all()
     if not is_full or not box.is_within(CARET_PX):
         return None
-    x = region.left
-    y = region.top
-    return Region(box.left + x, box.top + y, box.right + x, box.bottom + y)
+    return box.moved(region.left, region.top)

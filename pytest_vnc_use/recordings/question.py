@@ -157,8 +157,7 @@ def _pale(screen: Pixels) -> Pixels:
 
 def _draw_box(screen: Pixels, box: Region) -> None:
     """Draw a frame of one pixel around a box, at some distance from it."""
-    height, width = screen.shape
-    outer = box.grown(_BORDER_PX, width, height)
+    outer = box.grown(_BORDER_PX, screen.shape)
     drawn = outer.part_of(screen)
     inside = drawn[1:-1, 1:-1].copy()
     drawn[:] = _MARK

@@ -202,6 +202,7 @@ def _other_variants(
     """
     unstable = _unstable(gate.parts)
     if not mismatch.boxes:
+        # an unstable part shows none of its variants
         for part in unstable:
             if part.region == mismatch.region:
                 yield _part(part.region, [part], gate, seen)
@@ -209,9 +210,9 @@ def _other_variants(
         return
     differs = really_differing(gate.expected, seen, gate.ignored)
     boxes = _boxes_to_learn(mismatch, differs)
-    blinking = [part.region for part in gate.blinking]
-    if any(any(map(box.meets, blinking)) for box in boxes):
-        return
+    for blinking in gate.blinking:
+        if any(map(blinking.region.meets, boxes)):
+            return
     for box in boxes:
         known = [part for part in unstable if part.region.meets(box)]
         yield _part(box, known, gate, seen)
@@ -221,14 +222,9 @@ def _boxes_to_learn(mismatch: Mismatch, differs: Mask) -> list[Region]:
     """Return the boxes around the differences of two screens; none where there are too
     many, or they are too large.
     """
-    height, width = differs.shape
-    boxes = []
-    area = 0
-    for box in _thin_boxes(differs):
-        # with a pixel around it, so that a move of its content can be seen
-        grown = box.grown(1, width, height)
-        boxes.append(grown)
-        area += (grown.right - grown.left) * (grown.bottom - grown.top)
+    # with a pixel around each, so that a move of its content can be seen
+    boxes = [box.grown(1, differs.shape) for box in _thin_boxes(differs)]
+    area = sum(box.area for box in boxes)
     is_many = len(mismatch.boxes) > MAX_DIFFERENCES
     is_large = differs.mean() > MAX_LEARNT_SHARE
     is_wide = area > _MAX_LEARNT_AREA * differs.size
@@ -242,20 +238,26 @@ def _part(
     recorded, seen before, seen now.
 
     A known part may be only a piece of the current one, if an earlier gate compared
-    only that.
+    only that. Around it, its variants are then drawn as recorded:
+
+        recorded     known part with its variants     box, seen now
+        a b c          b, d                           x y z
+        the new part's variants: a b c, a d c, x y z
     """
     region = box
     for part in known:
         region = region.joined(part.region)
-    variants = [region.part_of(gate.expected).copy()]
+    recorded = region.part_of(gate.expected)
+    variants = [recorded.copy()]
     for part in known:
         shown = part.region.part_of(seen)
+        inside = part.region.moved(-region.left, -region.top)
         for variant in part.variants[1:]:
             pixels = variant.pixels()
             if differing(pixels, shown).any():
-                painted = gate.expected.copy()
-                part.region.part_of(painted)[:] = pixels
-                variants.append(region.part_of(painted).copy())
+                drawn = recorded.copy()
+                inside.part_of(drawn)[:] = pixels
+                variants.append(drawn)
     variants.append(region.part_of(seen).copy())
     different, _ = distinct(variants)
     return dynamic_region(region, "unstable", *different)
@@ -289,16 +291,23 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
         # Both without the rows and columns that the other one lacks once it is moved:
         #   down = 1    one     rows 1 … height
         #               other   rows 0 … height - 1
-        moved = one[_overlap(down, height), _overlap(across, width)]
-        beside = other[_overlap(-down, height), _overlap(-across, width)]
-        distance = np.abs(levels_of(moved) - levels_of(beside))
-        if (distance <= NEAR_LEVELS).all():
+        rows = _left_of(height, down)
+        columns = _left_of(width, across)
+        other_rows = _left_of(height, -down)
+        other_columns = _left_of(width, -across)
+        moved = levels_of(one[rows, columns])
+        beside = levels_of(other[other_rows, other_columns])
+        if (np.abs(moved - beside) <= NEAR_LEVELS).all():
             return True
     return False
 
 
-def _overlap(moved_by: int, length: int) -> slice:
-    """Return the rows, or columns, that are left of so many once they are moved."""
+def _left_of(length: int, moved_by: int) -> slice:
+    """Return which of so many rows, or columns, are left once they are moved.
+
+    >>> _left_of(9, 1), _left_of(9, -1)
+    (slice(1, 9, None), slice(0, 8, None))
+    """
     return slice(max(0, moved_by), length + min(0, moved_by))
 
 

@@ -85,10 +85,9 @@ def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
     was.
     """
     painted_screen: Pixels = screen.copy()
-    height, width = screen.shape
     for change in changes:
         # a pixel around it too, as its box may be that much larger at another gate
-        near = mask_of([change.box.grown(1, width, height)], screen.shape)
+        near = mask_of([change.box.grown(1, screen.shape)], screen.shape)
         shown = change.cell.part_of(near) & change.compared
         shown &= change.new != REDACTED_COLOUR
         change.cell.part_of(painted_screen)[shown] = change.new[shown]

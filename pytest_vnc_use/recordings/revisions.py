@@ -31,6 +31,8 @@ from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import ChangedRecording, ChangedScreens
 
 _GIT_S = 300.0
+_FILES = f":(glob)**/{DIRECTORY}/**"
+"""All files of recordings, as git is asked for them."""
 _NO_SCREEN = np.uint32(0xE0E0E0)
 """The colour of what stands for a screen that only one version has."""
 
@@ -111,9 +113,10 @@ class RevisionReview:
         for group, known in zip(self.groups, self._looks, strict=True):
             if look.is_like(known):
                 return group
-        self.groups.append(ChangedScreens(change.boxes, self._images(change)))
+        group = ChangedScreens(change.boxes, self._images(change))
+        self.groups.append(group)
         self._looks.append(look)
-        return self.groups[-1]
+        return group
 
     def _images(self, change: ScreenChange) -> tuple[Path, Path, Path]:
         """Store the images of a change."""
@@ -159,21 +162,20 @@ def _commit(revision: str) -> str:
 
 def _changed_recordings(root: Path, old: str, new: str) -> Iterator[PurePosixPath]:
     """Yield the files of the recordings that differ, from the repository's root."""
-    files = f":(glob)**/{DIRECTORY}/**"
+    in_root = ("-C", str(root))
     ends = [old, new] if new else [old]
-    names = _git("-C", str(root), "diff", "--name-only", "-z", *ends, "--", files)
+    names = _git(*in_root, "diff", "--name-only", "-z", *ends, "--", _FILES)
     if not new:
-        others = ("ls-files", "--others", "--exclude-standard", "-z", "--", files)
-        names += _git("-C", str(root), *others)
-    recordings = set()
-    for name in names.split("\0"):
-        if name:
-            recordings.add(_recording_of(PurePosixPath(name)))
-    yield from sorted(recordings)
+        untracked = ("--others", "--exclude-standard")
+        names += _git(*in_root, "ls-files", *untracked, "-z", "--", _FILES)
+    files = [PurePosixPath(name) for name in names.split("\0") if name]
+    yield from sorted(set(map(_recording_of, files)))
 
 
 def _recording_of(file: PurePosixPath) -> PurePosixPath:
-    """Return the file of the recording that a file belongs to."""
+    """Return the file of the recording that a file belongs to: it is two directories
+    below `DIRECTORY`, the one of the module and the one of the test.
+    """
     depth = file.parts.index(DIRECTORY) + 3
     return PurePosixPath(*file.parts[:depth], FILE)
 
@@ -184,8 +186,7 @@ def _check_out(root: Path, commit: str, directory: Path) -> None:
     environment = {**os.environ, "GIT_INDEX_FILE": str(directory / "index")}
     in_root = ("-C", str(root))
     _git(*in_root, "read-tree", commit, environment=environment)
-    files = f":(glob)**/{DIRECTORY}/**"
-    names = _git(*in_root, "ls-files", "-z", "--", files, environment=environment)
+    names = _git(*in_root, "ls-files", "-z", "--", _FILES, environment=environment)
     prefix = f"--prefix={directory}/"
     out = ("checkout-index", prefix, "-z", "--stdin")
     _git(*in_root, *out, stdin=names, environment=environment)

@@ -31,7 +31,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vnc_use.backends.pixels import box_of
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
+from pytest_vnc_use.recordings.images import (
+    Mask,
+    Pixels,
+    differing,
+    levels_of,
+    most_common,
+)
 from pytest_vnc_use.types import Region
 
 Coverage = npt.NDArray[np.float64]
@@ -51,6 +57,8 @@ GAP = 1.5
 """The widest gap between two words of a line, in heights of the line: a space of a
 fixed-width font beside a word without tall letters.
 """
+LEAST_SPACE_PX = 4
+"""The least width of that gap: what was found of a line is a pixel high at first."""
 DOT_GAP_PX = 4
 """The most blank rows between the dots of a line and its letters, where no letter is as
 high as the dots.
@@ -166,10 +174,12 @@ def _crops(
     """Return a line of both screens with a ring of its background around it; None if
     something touches the line, so that it is none.
     """
-    crop = line.grown(1, *ink.shape[::-1])
+    crop = line.grown(1, ink.shape)
     shown = crop.part_of(ink)
-    if np.count_nonzero(shown) > np.count_nonzero(line.part_of(ink)):
+    has_ink_around = np.count_nonzero(shown) > np.count_nonzero(line.part_of(ink))
+    if has_ink_around:
         return None
+    # what is ignored is no ink, so it becomes background
     one = np.where(shown, crop.part_of(recorded), background)
     other = np.where(shown, crop.part_of(now), background)
     return one, other
@@ -177,15 +187,16 @@ def _crops(
 
 def _first_marked(marked: Mask) -> Region:
     """Return the region of the first marked pixel, by rows."""
-    row, column = divmod(int(marked.argmax()), marked.shape[1])
+    _, width = marked.shape
+    # `argmax` finds the first one that is marked, counted through all rows
+    row, column = divmod(int(marked.argmax()), width)
     return Region(column, row, column + 1, row + 1)
 
 
 def _background(pixel: Region, screen: Pixels) -> int:
     """Return the most common colour around a pixel."""
-    around = pixel.grown(AROUND_PX, *screen.shape[::-1])
-    colours, counts = np.unique(around.part_of(screen), return_counts=True)
-    return int(colours[counts.argmax()])
+    around = pixel.grown(AROUND_PX, screen.shape)
+    return most_common(around.part_of(screen))
 
 
 def _ink(recorded: Pixels, now: Pixels, background: int, ignored: Mask | None) -> Mask:
@@ -194,7 +205,7 @@ def _ink(recorded: Pixels, now: Pixels, background: int, ignored: Mask | None) -
     if ignored is not None:
         ink &= ~ignored
     # the edge of the screen is a border: a line may go on beyond it
-    ink[[0, -1]] = True
+    ink[[0, -1], :] = True
     ink[:, [0, -1]] = True
     return ink
 
@@ -202,15 +213,21 @@ def _ink(recorded: Pixels, now: Pixels, background: int, ignored: Mask | None) -
 def line_around(box: Region, ink: Mask, gap_px: int = 0) -> Region:
     """Return the line of text that a box belongs to: up and down to a gap of more than
     so many blank rows, and to the sides to a border, or to a gap wider than a space.
+
+    A wider line may have higher letters, and a higher one a wider space, so both grow
+    in turn until neither does:
+
+        │ the new  text x │      x; then as high as x; then all of "text"; then as high
+                                 as its t; then, over the wider space, "the new"
     """
     before = None
-    while box != before and box.bottom - box.top <= MAX_HEIGHT_PX:
+    while box != before and box.height <= MAX_HEIGHT_PX:
         before = box
         rows = lines_beside(ink, box, 0)
         top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
         box = replace(box, top=top, bottom=bottom)
         columns = lines_beside(ink, box, 1)
-        space_px = max(4, round(GAP * (bottom - top)))
+        space_px = max(LEAST_SPACE_PX, round(GAP * box.height))
         left, right = grown_ends(columns, box.left, box.right, space_px)
         box = replace(box, left=left, right=right)
     return box
@@ -225,7 +242,7 @@ def lines_beside(ink: Mask, box: Region, axis: int) -> npt.NDArray[np.intp]:
     >>> lines_beside(ink, Region(4, 3, 6, 4), axis=0)
     array([0, 1, 0, 0, 0, 2])
     """
-    wider = box.grown(BORDER_PX, ink.shape[1], ink.shape[0])
+    wider = box.grown(BORDER_PX, ink.shape)
     if axis == 0:
         inside = ink[:, box.left : box.right]
         beyond = ink[:, wider.left : wider.right]
@@ -246,16 +263,26 @@ def grown_ends(
     >>> grown_ends(kinds, 5, 6, gap_px=1)
     (3, 7)
     """
-    ends = []
-    for outward in (kinds[:start][::-1], kinds[stop:]):
-        reached = blank = 0
-        for number, kind in enumerate(outward, 1):
-            blank = 0 if kind == INK else blank + 1
-            if kind == BORDER or blank > gap_px:
-                break
-            reached = number if kind == INK else reached
-        ends.append(reached)
-    return start - ends[0], stop + ends[1]
+    above = kinds[:start][::-1]
+    below = kinds[stop:]
+    return start - _reach(above, gap_px), stop + _reach(below, gap_px)
+
+
+def _reach(outward: npt.NDArray[np.intp], gap_px: int) -> int:
+    """Return how many lines the ink reaches outward, across gaps of so many."""
+    reached = 0
+    blank = 0
+    for number, kind in enumerate(outward, 1):
+        if kind == BORDER:
+            break
+        if kind == INK:
+            reached = number
+            blank = 0
+            continue
+        blank += 1
+        if blank > gap_px:
+            break
+    return reached
 
 
 def is_moved_line(one: Pixels, other: Pixels) -> bool:
@@ -271,10 +298,10 @@ def is_moved_line(one: Pixels, other: Pixels) -> bool:
 
 def _is_text(crop: Pixels) -> bool:
     """Return whether a line has enough glyphs to be text, and no box around them."""
-    levels = levels_of(crop) - levels_of(crop[:1, :1])
-    strength = np.abs(levels).max(axis=2)
-    box = box_of(strength > 0)
-    strength = box.part_of(strength)
+    background = levels_of(crop[:1, :1])
+    # of each pixel, how far its farthest channel is from the background
+    strength = np.abs(levels_of(crop) - background).max(axis=2)
+    strength = box_of(strength > 0).part_of(strength)
     height, width = strength.shape
     if height < MIN_MOVED_PX or width < MIN_MOVED_WIDTH * height:
         return False
@@ -282,20 +309,23 @@ def _is_text(crop: Pixels) -> bool:
     is_full = (strength > 0).mean(axis=1) >= FULL_ROW
     if is_full[: height // 2].any():
         return False  # the upper side of a box; below the letters it is an underline
-    letters = (strength > FRINGE * strength.max())[~is_full]
+    is_letter = strength > FRINGE * strength.max()
+    letters = is_letter[~is_full]
+    starts = _first_columns(letters)
     sizes = []
-    for glyph in np.split(letters, _first_columns(letters)[1:], axis=1):
+    for glyph in np.split(letters, starts[1:], axis=1):
         box = box_of(glyph)
-        glyph_height = box.bottom - box.top
-        glyph_width = box.right - box.left
-        if glyph_width > MAX_GLYPH * width:
+        if box.width > MAX_GLYPH * width:
             return False
-        area = np.count_nonzero(glyph)
-        is_bar = area == glyph_height * glyph_width
-        is_low = glyph_height < height / 2
+        is_bar = np.count_nonzero(glyph) == box.area
+        is_low = box.height < height / 2
         if not is_bar and not is_low:
-            sizes.append((glyph_height, glyph_width))
-    return len(sizes) >= 2 and bool(np.ptp(sizes, axis=0).max() >= MIN_VARIETY_PX)
+            sizes.append((box.height, box.width))
+    if len(sizes) < 2:
+        return False
+    # the largest less the smallest, of the heights and of the widths
+    variety_px = np.ptp(sizes, axis=0)
+    return bool(variety_px.max() >= MIN_VARIETY_PX)
 
 
 def _first_columns(ink: Mask) -> Columns:
@@ -305,7 +335,8 @@ def _first_columns(ink: Mask) -> Columns:
     array([0, 3])
     """
     has_ink = ink.any(axis=0).astype(np.int8)
-    return np.flatnonzero(np.diff(has_ink, prepend=0) == 1)
+    steps = np.diff(has_ink, prepend=0)
+    return np.flatnonzero(steps == 1)
 
 
 def is_line_at_offset(one: Pixels, other: Pixels) -> bool:
@@ -314,10 +345,12 @@ def is_line_at_offset(one: Pixels, other: Pixels) -> bool:
 
     The line has a ring of background around it in both.
     """
-    if len(one) - 2 < MIN_OFFSET_PX:
+    height = len(one) - 2  # without the ring
+    if height < MIN_OFFSET_PX:
         return False
     for across in (1, -1):
-        if not differing(np.roll(one, across, axis=1), other).any():
+        moved = np.roll(one, across, axis=1)
+        if not differing(moved, other).any():
             return False  # moved by a whole pixel
 
     ink = one != one[0, 0]
@@ -339,39 +372,54 @@ def is_line_at_offset(one: Pixels, other: Pixels) -> bool:
     starts[0] = 0
 
     # `reduceat` gives one value for each glyph, from all of its columns
-    has_changed = np.logical_or.reduceat((before != now).any(axis=(0, 2)), starts)
-    strongest = np.maximum.reduceat(np.abs(before).max(axis=0), starts)
-    strongest_now = np.maximum.reduceat(np.abs(now).max(axis=0), starts)
-    keeps_colour = np.abs(strongest - strongest_now).max() <= MAX_COLOUR
-    return bool(
-        has_changed.all()
-        and keeps_colour
-        and _fits_offset(before, now, starts)
-        and _fits_offset(now, before, starts)
-    )
+    differs = (before != now).any(axis=(0, 2))
+    if not np.logical_or.reduceat(differs, starts).all():
+        return False
+    strongest = _strongest(before, starts)
+    strongest_now = _strongest(now, starts)
+    if np.abs(strongest - strongest_now).max() > MAX_COLOUR:
+        return False
+    return _fits_offset(before, now, starts) and _fits_offset(now, before, starts)
+
+
+def _strongest(coverage: Coverage, starts: Columns) -> Coverage:
+    """Return the strongest level of each glyph, of shape (glyph, channel)."""
+    columns = np.abs(coverage).max(axis=0)
+    strongest: Coverage = np.maximum.reduceat(columns, starts)
+    return strongest
 
 
 def _is_near(ink: Mask, other: Mask) -> bool:
     """Return whether all ink has other ink within a pixel to the side."""
-    near = other | np.roll(other, 1, axis=1) | np.roll(other, -1, axis=1)
+    left = np.roll(other, -1, axis=1)
+    right = np.roll(other, 1, axis=1)
+    near = other | left | right
     return not (ink & ~near).any()
 
 
 def _fits_offset(before: Coverage, now: Coverage, starts: Columns) -> bool:
     """Return whether one move to the side for each glyph, nearly the same for all,
     turns one line into the other.
+
+        glyphs    g   l y p h      each is moved by each of `MOVES_PX`, and its best move
+        best     ¼   ¼ ⅛ ¼ ¼       leaves the least difference from the other line
     """
     before = _blurred(before)
     now = _blurred(now)
+    _, width, _ = now.shape
+    # axes: move, row, column, channel
     moved = np.stack([_moved_aside(before, move) for move in MOVES_PX])
-    # axes: move, row, column, channel; a cost for each move and glyph
-    costs = np.add.reduceat(((moved - now) ** 2).sum(axis=(1, 3)), starts, axis=1)
+    # axes: move, column; then move, glyph
+    column_costs = ((moved - now) ** 2).sum(axis=(1, 3))
+    costs = np.add.reduceat(column_costs, starts, axis=1)
     best = costs.argmin(axis=0)
+    if np.ptp(MOVES_PX[best]) > MAX_APART_PX:
+        return False
+    widths = np.diff(starts, append=width)
     # each column by its glyph's best move; the index arrays put columns first
-    of_columns = np.repeat(best, np.diff(np.append(starts, now.shape[1])))
-    fitted = moved[of_columns, :, np.arange(now.shape[1])].swapaxes(0, 1)
-    residual = np.abs(fitted - now).max()
-    return bool(residual <= MAX_RESIDUAL and np.ptp(MOVES_PX[best]) <= MAX_APART_PX)
+    best_of_column = np.repeat(best, widths)
+    fitted = moved[best_of_column, :, np.arange(width)].swapaxes(0, 1)
+    return bool(np.abs(fitted - now).max() <= MAX_RESIDUAL)
 
 
 def _blurred(coverage: Coverage) -> Coverage:
@@ -379,8 +427,9 @@ def _blurred(coverage: Coverage) -> Coverage:
     does not count.
     """
     for _ in range(2):
-        beside = np.roll(coverage, 1, axis=1) + np.roll(coverage, -1, axis=1)
-        coverage = (beside + 2 * coverage) / 4
+        left = np.roll(coverage, -1, axis=1)
+        right = np.roll(coverage, 1, axis=1)
+        coverage = (left + right + 2 * coverage) / 4
     return coverage
 
 
@@ -406,10 +455,13 @@ def _is_blended(
     """Return whether a differing pixel is only blended differently: in both images its
     levels lie between those of its neighbours, of which at most one differs too.
     """
-    around = np.s_[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
-    if np.count_nonzero(marked[around]) > 2:
+    pixel = Region(column, row, column + 1, row + 1)
+    around = pixel.grown(1, marked.shape)
+    differs = around.part_of(marked)
+    if np.count_nonzero(differs) > 2:
         return False
-    neighbours = levels_of(recorded[around])[~marked[around]]
+    # of shape (pixel, channel), as the two levels below it
+    neighbours = levels_of(around.part_of(recorded))[~differs]
     levels = levels_of(np.array([recorded[row, column], now[row, column]]))
     is_above = (levels >= neighbours.min(axis=0)).all()
     is_below = (levels <= neighbours.max(axis=0)).all()

@@ -368,7 +368,7 @@ class _ReadImages:
             raise RecordingError(
                 f"{source!r} is not an image: {exc}; {RESTORE}"
             ) from exc
-        due = (region.right - region.left, region.bottom - region.top)
+        due = (region.width, region.height)
         if size != due:
             raise RecordingError(
                 f"{source!r} does not fit: it has {size[0]} x {size[1]} pixels, its"

@@ -19,14 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_vnc_use.recordings.gates import AROUND_PX
-from pytest_vnc_use.recordings.images import Pixels, differing
+from pytest_vnc_use.recordings.images import Pixels, differing, most_common
 from pytest_vnc_use.recordings.same_text import BORDER, lines_beside
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.actions import Point
 
-_CROPS_PX = (48, 24), (24, 16)
+_CROPS_PX = ((48, 24), (24, 16))
 """Width and height of the crops around a click that are looked for elsewhere. The
 larger one holds a whole icon. In a row of small buttons it holds the neighbours too,
 and these may be others at the new place: hence the smaller one.
@@ -42,27 +43,30 @@ def why_moved(point: Point, recorded: Pixels, seen: Pixels) -> str:
     (240, 224) now"; "" if nothing does.
     """
     crops = [_crop(point, size, recorded) for size in _CROPS_PX]
+    largest = crops[0]
     for crop in crops:
         was = crop.part_of(recorded)
-        is_same = not differing(was, crop.part_of(seen)).any()
-        if is_same and (crop is crops[0] or _is_drawing(was)):
+        differs = differing(was, crop.part_of(seen))
+        # where only the smaller crop is the same, it must be more than background
+        is_telling = crop is largest or _is_drawing(was)
+        if is_telling and not differs.any():
             return ""
 
     control = _control_around(point, recorded)
     control_now = _control_around(point, seen)
-    for crop in crops:
+    for crop in crops:  # 1: it is elsewhere
         for place in _places(crop, recorded, seen):
             if not _is_within_control(place, point, control_now):
                 return f"is at {place} now"
 
     own = _crop(point, _OWN_PX, recorded)
-    if _is_blank(own.part_of(seen)):
+    if _is_blank(own.part_of(seen)):  # 2: nothing is left
         had_ink = not _is_blank(own.part_of(recorded))
         lost_borders = control is not None and control_now is None
         if had_ink or lost_borders:
             return "is not there now"
 
-    for crop in crops:
+    for crop in crops:  # 3: something else has taken its place
         for place in _places(crop, seen, recorded):
             if not _is_within_control(place, point, control):
                 return f"has what was at {place} in its place"
@@ -73,11 +77,12 @@ def _crop(point: Point, size: tuple[int, int], screen: Pixels) -> Region:
     """Return the region of this size around a point, cut at the edges of the screen."""
     x, y = point
     width, height = size
+    screen_height, screen_width = screen.shape
     return Region(
         max(0, x - width // 2),
         max(0, y - height // 2),
-        min(screen.shape[1], x + width // 2),
-        min(screen.shape[0], y + height // 2),
+        min(screen_width, x + width // 2),
+        min(screen_height, y + height // 2),
     )
 
 
@@ -89,7 +94,9 @@ def _is_drawing(crop: Pixels) -> bool:
     """Return whether a crop can be recognised elsewhere: a straight line cannot, as all
     its rows or all its columns are equal.
     """
-    return bool((crop != crop[:1]).any() and (crop != crop[:, :1]).any())
+    first_row = crop[:1]
+    first_column = crop[:, :1]
+    return bool((crop != first_row).any() and (crop != first_column).any())
 
 
 def _places(crop: Region, one: Pixels, other: Pixels) -> Iterator[Point]:
@@ -99,29 +106,31 @@ def _places(crop: Region, one: Pixels, other: Pixels) -> Iterator[Point]:
     drawing = crop.part_of(one)
     if not _is_drawing(drawing):
         return
-    # Only where a pixel of the rarest colour is can the whole crop be.
+    # Only where a pixel of the rarest colour is can the whole crop be: its first one in
+    # the crop, and each on the other screen, give a corner to look at.
     colours, counts = np.unique(drawing, return_counts=True)
     rarest = colours[counts.argmin()]
-    down, across = np.argwhere(drawing == rarest)[0]
-    corners = np.argwhere(other == rarest) - [down, across]
-    height, width = drawing.shape
+    inside = np.argwhere(drawing == rarest)[0]
+    corners = np.argwhere(other == rarest) - inside
     for top, left in corners[:_MAX_PLACES].tolist():
         if top < 0 or left < 0:
             continue
-        place = Region(left, top, left + width, top + height)
+        place = Region(left, top, left + crop.width, top + crop.height)
         is_there = np.array_equal(place.part_of(other), drawing)
         if is_there and differing(place.part_of(one), drawing).any():
-            yield left + width // 2, top + height // 2
+            yield left + crop.width // 2, top + crop.height // 2
 
 
 def _is_within_control(place: Point, point: Point, control: Region | None) -> bool:
     """Return whether a drawing was only moved aside within the control that is clicked,
     and still covers the click: its label became longer or shorter.
     """
-    across, down = abs(place[0] - point[0]), abs(place[1] - point[1])
+    if control is None or not control.holds(place):
+        return False
+    x, y = point
+    place_x, place_y = place
     width, height = _CROPS_PX[0]
-    is_covered = across < width // 2 and down < height // 2
-    return is_covered and control is not None and control.holds(place)
+    return abs(place_x - x) < width // 2 and abs(place_y - y) < height // 2
 
 
 def _control_around(point: Point, screen: Pixels) -> Region | None:
@@ -133,19 +142,26 @@ def _control_around(point: Point, screen: Pixels) -> Region | None:
            ─────────────      all along `own`
     """
     own = _crop(point, _OWN_PX, screen)
-    colours, counts = np.unique(own.part_of(screen), return_counts=True)
-    ink = screen != colours[counts.argmax()]
-    ends: list[int] = []
-    for axis, (start, stop) in enumerate(
-        [(own.top, own.bottom), (own.left, own.right)]
-    ):
-        is_border = lines_beside(ink, own, axis) == BORDER
-        before = np.flatnonzero(is_border[:start])
-        after = np.flatnonzero(is_border[stop:])
-        if not before.size or not after.size:
-            return None
-        ends += [int(before[-1]) + 1, stop + int(after[0])]
-    top, bottom, left, right = ends
+    ink = screen != most_common(own.part_of(screen))
+    rows = _borders_beside(lines_beside(ink, own, 0), own.top, own.bottom)
+    columns = _borders_beside(lines_beside(ink, own, 1), own.left, own.right)
+    if rows is None or columns is None:
+        return None
+    top, bottom = rows
+    left, right = columns
+    control = Region(left, top, right, bottom)
     across, down = AROUND_PX
-    is_near = right - left <= 2 * across and bottom - top <= 2 * down
-    return Region(left, top, right, bottom) if is_near else None
+    return control if control.is_within((2 * across, 2 * down)) else None
+
+
+def _borders_beside(
+    kinds: npt.NDArray[np.intp], start: int, stop: int
+) -> tuple[int, int] | None:
+    """Return the ends of what the nearest borders on both sides of a stretch enclose;
+    None where there is none on one of them.
+    """
+    before = np.flatnonzero(kinds[:start] == BORDER)
+    after = np.flatnonzero(kinds[stop:] == BORDER)
+    if not before.size or not after.size:
+        return None
+    return int(before[-1]) + 1, stop + int(after[0])

@@ -60,8 +60,7 @@ def changes_markdown(
 def _extent(group: ChangedScreens) -> str:
     """Return where a group differs, such as `62 x 20 pixels at (300, 410)`."""
     extents = [
-        f"{box.right - box.left} x {box.bottom - box.top} pixels at"
-        f" ({box.left}, {box.top})"
+        f"{box.width} x {box.height} pixels at ({box.left}, {box.top})"
         for box in group.boxes
     ]
     return ", ".join(extents) or "a whole screen"

@@ -195,7 +195,7 @@ def _boxes(differs: Mask, left: int, top: int) -> list[Box]:
         counted_boxes.append(
             (
                 int(np.count_nonzero(changed)),
-                Box(*at, box.right - box.left, box.bottom - box.top),
+                Box(*at, box.width, box.height),
             )
         )
     return [box for _, box in sorted(counted_boxes, key=lambda counted: -counted[0])]

@@ -79,14 +79,31 @@ class Region:
     def __str__(self) -> str:
         return f"from ({self.left}, {self.top}) to ({self.right}, {self.bottom})"
 
+    @property
+    def width(self) -> int:
+        """The number of its columns."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> int:
+        """The number of its rows."""
+        return self.bottom - self.top
+
+    @property
+    def area(self) -> int:
+        """The number of its pixels."""
+        return self.width * self.height
+
     def is_within(self, size: tuple[int, int]) -> bool:
         """Return whether the region is no larger than a width and a height."""
-        return self.right - self.left <= size[0] and self.bottom - self.top <= size[1]
+        width, height = size
+        return self.width <= width and self.height <= height
 
     def meets(self, other: Region) -> bool:
         """Return whether the two regions share a pixel."""
         across = self.left < other.right and other.left < self.right
-        return across and self.top < other.bottom and other.top < self.bottom
+        down = self.top < other.bottom and other.top < self.bottom
+        return across and down
 
     def is_part_of(self, other: Region) -> bool:
         """Return whether the region lies within another."""
@@ -94,17 +111,25 @@ class Region:
 
     def holds(self, point: tuple[int, int]) -> bool:
         """Return whether a pixel is in the region."""
-        return self.left <= point[0] < self.right and self.top <= point[1] < self.bottom
+        x, y = point
+        return self.left <= x < self.right and self.top <= y < self.bottom
 
-    def grown(self, by_px: int, width: int, height: int) -> Region:
+    def grown(self, by_px: int, shape: tuple[int, ...]) -> Region:
         """Return the region grown by a number of pixels at each side, within a screen
-        of that width and height.
+        whose array has this shape: (height, width).
         """
+        height, width = shape
         left = max(0, self.left - by_px)
         top = max(0, self.top - by_px)
         right = min(width, self.right + by_px)
         bottom = min(height, self.bottom + by_px)
         return Region(left, top, right, bottom)
+
+    def moved(self, across: int, down: int) -> Region:
+        """Return the region moved by so many pixels to the right, and so many down."""
+        left = self.left + across
+        top = self.top + down
+        return Region(left, top, self.right + across, self.bottom + down)
 
     def joined(self, other: Region) -> Region:
         """Return the smallest region that contains both."""

@@ -492,8 +492,7 @@ def test_question_and_report_show_same_boxes(recorded: Tills) -> None:
     assert shown
     assert question.boxes == drift.boxes
     assert [str(box) for box in shown.pair.boxes] == [
-        f"{box.left} {box.top} {box.right - box.left} {box.bottom - box.top}"
-        for box in drift.boxes
+        f"{box.left} {box.top} {box.width} {box.height}" for box in drift.boxes
     ]
     assert question.offer.masks == drift.masks
     was, now = (pixels_of(image.read_bytes()) for image in question.images[:2])

@@ -256,7 +256,7 @@ CARET, MOVED = (
     dynamic_region(Region(27, 30, 28, 44), "caret"),
 )
 CLOCK, MOVED_CLOCK = (
-    dynamic_region(part.region.grown(16, *SIZE), "always_changing")
+    dynamic_region(part.region.grown(16, SIZE[::-1]), "always_changing")
     for part in (CARET, MOVED)
 )
 
