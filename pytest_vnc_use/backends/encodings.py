@@ -166,7 +166,7 @@ class Tight:
     zlib streams.
 
         control byte    7 6 5 4 │ 3 2 1 0
-                        kind    │ the streams that begin anew
+                        kind    │ the streams to restart
     """
 
     def __init__(self) -> None:
