@@ -59,21 +59,17 @@ def test_tokens_or_dollars_of_test_used_up() -> None:
     calls, message = asked_until_refused(
         Budget(PRICES, CostLimits(tokens=1000), SESSION), Usage(input=100, output=100)
     )
-    assert (calls, message) == (
-        5,
-        (
-            "the tokens of this test are used up: 1,000 of 1,000, and the next call may"
-            " take 200; the model is not asked again. --vnc-max-tokens sets the limit"
-        ),
+    assert calls == 5
+    assert message == (
+        "the tokens of this test are used up: 1,000 of 1,000, and the next call may"
+        " take 200; the model is not asked again. --vnc-max-tokens sets the limit"
     )
     budget = Budget(PRICES, CostLimits(dollars=0.01), SESSION)
     calls, message = asked_until_refused(
         budget, Usage(input=1500, cached=300, output=40, thinking=60)
     )
-    assert (
-        calls,
-        "the dollars of this test are used up: 0.0091 of 0.01" in message,
-    ) == (7, True)
+    assert calls == 7
+    assert "the dollars of this test are used up: 0.0091 of 0.01" in message
     assert budget.spent.dollars == pytest.approx(
         7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
     )
@@ -152,11 +148,9 @@ def test_uncounted_call_costs_its_estimate() -> None:
     budget.before(SMALL)
     budget.after(replace(NO_ANSWER, uncounted=False))
     spent = budget.spent
-    assert (spent.calls, spent.uncounted, spent.usage) == (
-        3,
-        1,
-        Usage(input=50, output=20),
-    )
+    assert spent.calls == 3
+    assert spent.uncounted == 1
+    assert spent.usage == Usage(input=50, output=20)
     assert (spent.tokens, spent.estimated.tokens) == (SMALL_TOKENS + 70, SMALL_TOKENS)
     assert spent.dollars == pytest.approx(SMALL_DOLLARS + (50 * 0.75 + 20 * 3.75) / 1e6)
     budget.before(SMALL)
@@ -189,11 +183,9 @@ def test_call_under_way_costs_its_estimate() -> None:
         budget.before(SMALL)
     answered.set()
     asking.join()
-    assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (
-        1,
-        0,
-        30,
-    )
+    assert budget.spent.calls == 1
+    assert budget.spent.uncounted == 0
+    assert budget.spent.tokens == 30
 
 
 def test_second_request_ends_interrupted_one(tmp_path: Path) -> None:
@@ -239,10 +231,8 @@ def test_call_of_other_test_is_reserved(tmp_path: Path) -> None:
     budgets[1].before(SMALL)
     budgets[1].after(NO_ANSWER)
     used = Ledger(tmp_path).used()
-    assert (used.tokens, used.dollars) == (
-        10 + SMALL_TOKENS,
-        pytest.approx(SMALL_DOLLARS + 10 * 0.75 / 1e6),
-    )
+    assert used.tokens == 10 + SMALL_TOKENS
+    assert used.dollars == pytest.approx(SMALL_DOLLARS + 10 * 0.75 / 1e6)
     with pytest.raises(
         BudgetExceeded,
         match=r"tokens of this session are used up: 210 of 350, .*session-max-tokens",

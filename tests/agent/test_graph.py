@@ -69,10 +69,8 @@ def test_calls_of_turn_run_in_order(
     result = agent_of(
         turn, act(Proposal(KeyCombo(("enter",)))), finished("bought")
     ).run("buy")
-    assert (result.usage, [step.usage.input for step in result.steps]) == (
-        turn.usage,
-        [100, 0, 0, 0],
-    )
+    assert result.usage == turn.usage
+    assert [step.usage.input for step in result.steps] == [100, 0, 0, 0]
     assert controller.performed == [*CLICKS, KeyCombo(("enter",))]
     assert (result.outcome, result.message) == (Outcome.DONE, "bought")
     assert [(step.number, step.turn) for step in result.steps] == [
@@ -180,10 +178,8 @@ def test_repeated_action_is_noted_then_gives_up(tmp_path: Path) -> None:
     result = VncUseAgent(settings=settings, controller=controller, planner=planner).run(
         "click", limits=Limits(repeats=3)
     )
-    assert (result.outcome, len(result.steps)) == (
-        Outcome.GAVE_UP,
-        5 + 4,
-    ), "waiting repeats nothing"
+    assert result.outcome == Outcome.GAVE_UP, "waiting repeats nothing"
+    assert len(result.steps) == 5 + 4, "waiting repeats nothing"
     assert [bool(step.note) for step in result.steps[5:]] == [False, False, True, True]
 
 
@@ -508,20 +504,16 @@ def test_timing_replaced_holds_from_next_run_on(tmp_path: Path) -> None:
         controller=controller,
     )
     before = agent.run("Click")
-    assert (before.outcome, controller.performed) == (
-        Outcome.DONE,
-        [Click(0, 1), Click(1, 1), Click(2, 1)],
-    )
+    assert before.outcome == Outcome.DONE
+    assert controller.performed == [Click(0, 1), Click(1, 1), Click(2, 1)]
 
     agent.settings = dataclasses.replace(
         agent.settings, step_delay=0.01, max_steps=1, max_seconds=60.0
     )
     controller.performed.clear()
     after = agent.run("Click")
-    assert (after.outcome, controller.performed) == (
-        Outcome.STEP_LIMIT,
-        [Click(0, 1), Wait(0.01)],
-    )
+    assert after.outcome == Outcome.STEP_LIMIT
+    assert controller.performed == [Click(0, 1), Wait(0.01)]
     assert read_trace(after.run_dir).started.limits == Limits(steps=1, seconds=60.0)
 
 

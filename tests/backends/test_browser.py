@@ -208,10 +208,8 @@ def test_element_under_options_is_not_named(
 
 def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     browser.navigate(f"{pages.address}/second")
-    assert (browser.title, browser.text().splitlines()[0]) == (
-        "Second",
-        "The second page",
-    )
+    assert browser.title == "Second"
+    assert browser.text().splitlines()[0] == "The second page"
     with pytest.raises(
         ActionError, match="cannot go forward: there is no such page in its history"
     ):

@@ -164,11 +164,9 @@ def test_existing_files_are_kept(
         " spec/test_type_hello_into_the_document.py: "
     )
     (reason,) = [line for line in done.stdout.splitlines() if line.startswith(failure)]
-    assert (
-        done.returncode,
-        "nowhere_to_be_found" in reason,
-        "FAIL  server: " in done.stdout,
-    ) == (1, True, True)
+    assert done.returncode == 1
+    assert "nowhere_to_be_found" in reason
+    assert "FAIL  server: " in done.stdout
     after = tree(tmp_path)
     assert after["spec/test_first.py"] == before["spec/test_first.py"]
     assert after[".gitignore"].endswith(
@@ -200,7 +198,9 @@ def test_wrong_usage_writes_nothing(
     except SystemExit as exc:
         code = exc.code
     output = capsys.readouterr()
-    assert (code, output.out, error in output.err) == (2, "", True), output.err
+    assert code == 2, output.err
+    assert output.out == "", output.err
+    assert error in output.err, output.err
     assert not tree(tmp_path)
 
 

@@ -379,10 +379,8 @@ def test_run_tests_uses_same_settings_or_is_refused(conversation: Conversation) 
         "run_tests", paths=["none.py"]
     )
     wrong = conversation.error_of("run_tests", paths=["test_it.py"], keyword="and and")
-    assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (
-        True,
-        False,
-    )
+    assert "Wrong expression passed to '-k'" in wrong
+    assert "infra" not in wrong
     assert "a test path must be in the directory" in conversation.error_of(
         "run_tests", paths=["../test_it.py"]
     )

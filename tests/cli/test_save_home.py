@@ -121,5 +121,6 @@ def test_save_home_wrong_usage_exits_with_2(
     (tmp_path / "file").touch()
     code = cli.main(["run", "x", "--planner=plans:sign_in", *arguments])
     error = capsys.readouterr().err
-    assert (code, problem in error) == (2, True), error
+    assert code == 2, error
+    assert problem in error, error
     assert not (tmp_path / "new").exists()

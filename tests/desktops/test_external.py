@@ -199,17 +199,10 @@ def test_free_server_is_leased_until_release_or_stop(tmp_path: Path) -> None:
 
 def test_desktop_by_address_alone_names_remedy() -> None:
     desktop: Desktop = ExternalDesktop("lab-7:1")
-    assert (
-        desktop.server,
-        desktop.password,
-        desktop.program_exit_reason(),
-        desktop.logs(),
-    ) == (
-        "lab-7:1",
-        None,
-        "",
-        {},
-    )
+    assert desktop.server == "lab-7:1"
+    assert desktop.password is None
+    assert desktop.program_exit_reason() == ""
+    assert desktop.logs() == {}
     with pytest.raises(
         DesktopError, match=r"cannot read the file 'orders.csv': only VNC reaches"
     ):

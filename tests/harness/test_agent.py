@@ -84,10 +84,8 @@ def test_run_counts_calls_of_act_and_keeps_actions(agent: Steps) -> None:
         "task_marked_complete": None,
     }
     assert {path.name for path in agent.output_dir.iterdir()} == {"execution.json"}
-    assert (
-        {thread.name for thread in threading.enumerate()} <= threads,
-        agent._desk,
-    ) == (True, None)
+    assert {thread.name for thread in threading.enumerate()} <= threads
+    assert agent._desk is None
 
 
 def test_run_interrupted_or_without_desktop_leaves_traceback(agent: Steps) -> None:

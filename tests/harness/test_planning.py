@@ -87,11 +87,9 @@ def test_actions_of_class_become_steps(
     desk: VncUseAgent, controller: PaintedController
 ) -> None:
     result = run(desk, Typist)
-    assert (result.outcome, result.task, result.params) == (
-        Outcome.DONE,
-        "Type hello",
-        {"typed": "hello"},
-    )
+    assert result.outcome == Outcome.DONE
+    assert result.task == "Type hello"
+    assert result.params == {"typed": "hello"}
     assert controller.performed == [Click(10, 20, "right", 2), TypeText("hello")]
     assert [step.proposal.action for step in result.steps] == controller.performed
     for thread in threads():

@@ -121,10 +121,8 @@ def test_calls_in_content_are_read(
     content: Any, words: str, actions: list[Any]
 ) -> None:
     decision = decide(said(content))
-    assert ([proposal.action for proposal in decision.proposals], decision.text) == (
-        actions,
-        words,
-    )
+    assert [proposal.action for proposal in decision.proposals] == actions
+    assert decision.text == words
 
 
 def test_name_of_qwens_tool_may_be_left_out() -> None:
@@ -136,11 +134,9 @@ def test_name_of_qwens_tool_may_be_left_out() -> None:
     answered = decide(
         said('{"action": "answer", "text": "3.00"}'), toolset="computer_use"
     )
-    assert (answered.kind, answered.text, answered.proposals) == (
-        "finished",
-        "3.00",
-        (),
-    )
+    assert answered.kind == "finished"
+    assert answered.text == "3.00"
+    assert answered.proposals == ()
 
 
 @pytest.mark.parametrize(

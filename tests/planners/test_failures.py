@@ -614,11 +614,9 @@ def test_service_absent_or_key_unsendable_bills_nothing() -> None:
     unsendable = post_json(
         service_at("http://localhost:1/", "kéy"), {}, timeout_s=20.0, read=len
     )
-    assert (absent.uncounted, unsendable.uncounted, failure_of(absent).again) == (
-        False,
-        False,
-        True,
-    )
+    assert absent.uncounted is False
+    assert unsendable.uncounted is False
+    assert failure_of(absent).again is True
     assert f"at {url} cannot be reached: ConnectError" in str(failure_of(absent).error)
     assert "could not be asked: Unicode" in str(failure_of(unsendable).error)
     assert "kéy" not in str(failure_of(unsendable).error)
@@ -639,10 +637,8 @@ def test_exchange_shows_neither_keys_nor_images() -> None:
         {"image_url": {"url": digest}},
         {"type": "base64", "data": digest},
     ]
-    assert (attempt.request["text"], attempt.response) == (
-        "the key is [api key]",
-        {"said": "[api key]!"},
-    )
+    assert attempt.request["text"] == "the key is [api key]"
+    assert attempt.response == {"said": "[api key]!"}
 
 
 @pytest.fixture

@@ -46,20 +46,14 @@ def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
     )
     with judges(kind, *map(kind.say, answers)) as asked:
         verdict = asked.ask()
-        assert (verdict.holds, bool(verdict.model), verdict.region) == (
-            True,
-            True,
-            Region(360, 0, 1080, 450),
-        )
-        assert (verdict.claim, verdict.reason, verdict.frame) == (
-            CLAIM,
-            "The row says 2 apples.",
-            asked.frame.ref,
-        )
-        assert (verdict.usage.input, verdict.usage.output + verdict.usage.thinking) == (
-            1500,
-            100,
-        )
+        assert verdict.holds is True
+        assert verdict.model
+        assert verdict.region == Region(360, 0, 1080, 450)
+        assert verdict.claim == CLAIM
+        assert verdict.reason == "The row says 2 apples."
+        assert verdict.frame == asked.frame.ref
+        assert verdict.usage.input == 1500
+        assert verdict.usage.output + verdict.usage.thinking == 100
         [exchange] = asked.exchanges
         assert (exchange.purpose, exchange.error) == ("judge", "")
         shown = repr(exchange)
@@ -81,11 +75,9 @@ def test_claim_unreadable_answer_is_asked_once_more(kind: Kind) -> None:
         assert verdict
         assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
         verdict = asked.ask()
-        assert (verdict.kind, verdict.usage.input, len(asked.exchanges)) == (
-            "unsure",
-            3000,
-            4,
-        )
+        assert verdict.kind == "unsure"
+        assert verdict.usage.input == 3000
+        assert len(asked.exchanges) == 4
         assert "not the JSON that was asked for" in verdict.reason
 
 
@@ -103,16 +95,13 @@ def test_read_value_with_reason_and_region(kind: Kind) -> None:
         kind, kind.say(value(box_2d=kind.box)), kind.say(value(value=None))
     ) as asked:
         reading = asked.read()
-        assert (reading.question, reading.value, reading.reason) == (
-            QUESTION,
-            {"apples": 2},
-            "The row says 2 apples.",
-        )
-        assert (reading.region, reading.frame) == (
-            Region(360, 0, 1080, 450),
-            asked.frame.ref,
-        )
-        assert (bool(reading.model), reading.usage.input) == (True, 1500)
+        assert reading.question == QUESTION
+        assert reading.value == {"apples": 2}
+        assert reading.reason == "The row says 2 apples."
+        assert reading.region == Region(360, 0, 1080, 450)
+        assert reading.frame == asked.frame.ref
+        assert reading.model
+        assert reading.usage.input == 1500
         assert asked.server.refusals == []
         assert [each in repr(asked.bodies) for each in (QUESTION, "#/$defs/Count")] == [
             True,

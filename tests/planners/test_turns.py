@@ -306,10 +306,8 @@ def test_chat_unusable_answer_is_requested_again(
     assert again.texts[-1].startswith(f"Nothing was performed: {line}")
     assert again.messages[-2]["role"] == "assistant"
     assert line in conversation.exchanges[0].error
-    assert (conversation.exchanges[0].retry_in_s, conversation.exchanges[1].error) == (
-        0.0,
-        "",
-    )
+    assert conversation.exchanges[0].retry_in_s == 0.0
+    assert conversation.exchanges[1].error == ""
 
 
 def stock_of(fruit: str) -> str:

@@ -294,10 +294,8 @@ def test_run_leaves_trace_without_secrets_to_perform_again(tmp_path: Path) -> No
         Outcome.DONE,
         *[{"order": "<secret:PIN>"}] * 2,
     )
-    assert (execution.run_id, execution.task) == (
-        result.run_id,
-        "Order with <secret:PIN>",
-    )
+    assert execution.run_id == result.run_id
+    assert execution.task == "Order with <secret:PIN>"
     assert [step.action for step in execution.steps] == [
         Click(10, 20),
         TypeText("pin <secret:PIN>"),

@@ -213,18 +213,14 @@ def test_run_waits_until_it_continues(directory: RunDirectory) -> None:
             directory, STARTED, decided(1, Wait()), asked, RunEnded(Outcome.WAITING, "")
         )
     )
-    assert (waiting.open_approval, waiting.ended) == (
-        asked,
-        RunEnded(Outcome.WAITING, ""),
-    )
+    assert waiting.open_approval == asked
+    assert waiting.ended == RunEnded(Outcome.WAITING, "")
     continued = read_trace(
         written(RunDirectory.open(directory.path), begun(1, 1, Wait()))
     )
-    assert (continued.open_approval, continued.ended, continued.open_step) == (
-        None,
-        None,
-        begun(1, 1, Wait()),
-    )
+    assert continued.open_approval is None
+    assert continued.ended is None
+    assert continued.open_step == begun(1, 1, Wait())
 
 
 @pytest.mark.parametrize(
@@ -320,10 +316,8 @@ def test_screen_is_stored_once_checked_and_dropped(directory: RunDirectory) -> N
     stored = directory.path / "screens" / f"{SCREEN.digest}.png"
     before = stored.stat()
     directory.store(Frame(SCREEN, PNG))
-    assert (stored.stat().st_ino, stored.stat().st_mtime_ns) == (
-        before.st_ino,
-        before.st_mtime_ns,
-    )
+    assert stored.stat().st_ino == before.st_ino
+    assert stored.stat().st_mtime_ns == before.st_mtime_ns
     assert list(stored.parent.iterdir()) == [stored]
     assert RunDirectory.open(directory.path).load_png(SCREEN) == PNG
     stored.write_bytes(PNG[:-1])

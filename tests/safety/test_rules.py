@@ -402,7 +402,5 @@ def test_answer_becomes_ruling() -> None:
     asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(
         proposed(Click(1, 1)), CONTEXT
     )
-    assert (answer(asked, yes=False).ends_run, deny_unasked(asked).ends_run) == (
-        False,
-        False,
-    )
+    assert answer(asked, yes=False).ends_run is False
+    assert deny_unasked(asked).ends_run is False

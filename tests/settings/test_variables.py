@@ -52,20 +52,16 @@ def test_environment_overrules_file(
     )
     put_back = use_env_file(".env", file.parent)
     settings = build.settings_of({})
-    assert (settings.max_steps, credentials.desktop_password(settings)) == (
-        7,
-        "pass word",
-    )
+    assert settings.max_steps == 7
+    assert credentials.desktop_password(settings) == "pass word"
     assert resolve_key(None, ("GOOGLE_API_KEY",)) == VALUE
     assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
     assert credentials.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
     assert VALUE not in repr((dict(os.environ), inheritable()))
     monkeypatch.setenv("VNC_USE_MAX_STEPS", "9")
     monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
-    assert (
-        build.settings_of({}).max_steps,
-        resolve_key(None, ("GOOGLE_API_KEY",)),
-    ) == (9, "the environment's")
+    assert build.settings_of({}).max_steps == 9
+    assert resolve_key(None, ("GOOGLE_API_KEY",)) == "the environment's"
     assert (
         format_env_file()
         == "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count:"
