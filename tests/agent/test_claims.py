@@ -9,8 +9,8 @@ import io
 import operator
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,12 @@ from pytest_vnc_use.plugin.runtest import run_tasks, soft_checks
 from pytest_vnc_use.plugin.tasks import TaskSpec
 from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.runs.directory import read_trace
-from pytest_vnc_use.types import Click, Frame, Proposal, Report, Verdict
+from pytest_vnc_use.types import Click, Frame, FrameRef, Proposal, Report, Verdict
 from pytest_vnc_use.types.protocols import Judge
 from support.judges import (
     OUTAGE,
     USAGE,
     ListJudge,
-    PassingController,
-    SightJudge,
     agent_before,
 )
 from support.memory_desktop import (
@@ -55,6 +53,54 @@ from support.vnc_servers import VncServer, require, wait_for
 CLAIM = "a toast says 'Saved'"
 BLUE = 0x0000FF
 RED = 0xFF0000
+
+
+@dataclass
+class SightJudge:
+    """The port Judge, never wrong: a claim holds where the frame has one of the
+    `shades`.
+    """
+
+    shades: Sequence[int]
+    asked: list[FrameRef] = field(default_factory=list)
+
+    def judge(
+        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
+    ) -> Verdict:
+        self.asked.append(frame.ref)
+        holds = frame.ref in [painted(shade).ref for shade in self.shades]
+        return Verdict(
+            claim,
+            "holds" if holds else "fails",
+            "as it is painted",
+            model="sight",
+            usage=USAGE,
+        )
+
+
+class PassingController(PaintedController):
+    """A painted desktop, of which each wait for a change shows the next shade; `passed`
+    are transient frames.
+    """
+
+    def __init__(self, *shades: int, passed: Sequence[int] = ()) -> None:
+        super().__init__()
+        self._shades = list(shades) or [0]
+        self._passed = passed
+
+    @property
+    def shade(self) -> int:
+        return self._shades[0]
+
+    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
+        if len(self._shades) > 1:
+            self._shades.pop(0)
+            return True
+        time.sleep(timeout_s)
+        return False
+
+    def transient_frames(self) -> tuple[Frame, ...]:
+        return tuple(map(painted, self._passed))
 
 
 def test_votes_are_settings_and_verdicts_are_kept(tmp_path: Path) -> None:

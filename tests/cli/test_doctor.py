@@ -154,7 +154,10 @@ def test_missing_program_fails_if_asked_for(
         about: re.findall(f"^(.*?) +{about}: .*{remedy}", result.out, re.MULTILINE)
         for about, remedy in REMEDIES.items()
     }
-    assert words == {about: ["FAIL" if about == failed else "--"] for about in REMEDIES}
+    expected = dict.fromkeys(REMEDIES, "--")
+    if failed:
+        expected[failed] = "FAIL"
+    assert words == {about: [word] for about, word in expected.items()}
     assert "managed desktop" not in result.out
     last = f"does not work: {failed}" if failed else "all that was asked for works"
     assert result.out.splitlines()[-1] == last

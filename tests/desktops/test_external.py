@@ -4,14 +4,16 @@ by `env -C` or a real ssh.
 
 from __future__ import annotations
 
+import getpass
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,8 +30,14 @@ from pytest_vnc_use.errors import (
 )
 from pytest_vnc_use.types.protocols import Desktop
 from support.leftovers import is_running
-from support.ssh_server import ssh_server
-from support.vnc_servers import VncServer, require, wait_for
+from support.vnc_servers import (
+    VncServer,
+    free_port,
+    missing,
+    require,
+    running,
+    wait_for,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")
 
@@ -217,6 +225,62 @@ def test_desktop_by_address_alone_names_remedy() -> None:
 
 
 Files = WorkingDirectory | RemoteExec
+
+
+SSHD_CONFIG = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {directory}/host
+AuthorizedKeysFile {directory}/user.pub
+PidFile {directory}/pid
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+StrictModes no
+PermitRootLogin yes
+SetEnv HOME={directory}
+"""
+SSH_CONFIG = """
+Host desktop-host
+  HostName 127.0.0.1
+  User {user}
+  IdentityFile {directory}/user
+  UserKnownHostsFile {directory}/known
+  StrictHostKeyChecking accept-new
+  LogLevel ERROR
+"""
+
+
+@contextmanager
+def ssh_server(directory: Path) -> Iterator[str]:
+    """Run a real sshd on loopback, which accepts this test's key, and whose home
+    directory has no startup files.
+
+    Yield the command line to it, with {port} to be filled in, and with it the
+    address of a desktop there.
+    """
+    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    if sshd is None:
+        missing("sshd", "apt-get install openssh-server")
+    require("ssh")
+    for name in ("host", "user"):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name],
+            check=True,
+        )
+    port = free_port()
+    (directory / "sshd_config").write_text(
+        SSHD_CONFIG.format(port=port, directory=directory)
+    )
+    (directory / "ssh_config").write_text(
+        SSH_CONFIG.format(user=getpass.getuser(), directory=directory)
+    )
+    if os.getuid() == 0:
+        # where sshd, as root, wants to shut itself in
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    with running(str(sshd), "-D", "-f", str(directory / "sshd_config")):
+        wait_for((directory / "pid").exists, "the start of sshd")
+        yield f"ssh -F {directory}/ssh_config -p {port} desktop-host"
 
 
 @pytest.fixture(scope="session")

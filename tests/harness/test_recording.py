@@ -19,7 +19,7 @@ from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.harness import Agent, MouseClickAction, Position, record_action
 from pytest_vnc_use.harness.screenshots import write_screenshots
 from support import vnc_servers
-from support.harness_agents import actions_in, client_messages, place, typed_in
+from support.harness_agents import actions_in, client_messages, place
 from support.stages import KINDS, Pixels, Stage
 from support.witness_programs import xterm
 
@@ -153,6 +153,15 @@ class Login(Agent):
         self.type_text(self.text)
         self.type_text(" after")
         return True
+
+
+def typed_in(recording: Path) -> str:
+    keys = [
+        message
+        for message in client_messages(recording)
+        if message[0] == 4 and message[1]
+    ]
+    return "".join(chr(int.from_bytes(key[4:8], "big") & 0xFFFF) for key in keys)
 
 
 @pytest.mark.parametrize("text", ["<secret:PIN>", f"is {SECRET}!"])

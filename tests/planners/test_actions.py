@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -633,12 +634,8 @@ def test_pointer_moves_with_calls_of_batch() -> None:
     read = read_calls(
         [ToolUse(*each, is_computer=True) for each in named], HALF, pointer=(7, 8)
     )
-    clicks = [
-        proposal.action
-        for proposals in read
-        for proposal in proposals
-        if isinstance(proposal.action, Click)
-    ]
+    actions = [proposal.action for proposal in chain.from_iterable(read)]
+    clicks = [action for action in actions if isinstance(action, Click)]
     assert clicks == [Click(7, 8), Click(*HERE), Click(1, 1, count=2)]
     assert "you last moved it to pixel (7, 8)" in problem(
         anthropic("cursor_position", {}, (7, 8))

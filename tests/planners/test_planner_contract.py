@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -288,11 +289,9 @@ def test_service_gets_only_newest_screenshots(name: str, keep: int) -> None:
             conversation.act()
         sent = list(map(screens_of, conversation.server.requests))
         assert [len(screens) for screens in sent] == SENT[name][keep]
-        newest = [
-            step.frame_after.digest
-            for turn in conversation.history.turns[:-1]
-            for step in turn.steps
-        ]
+        earlier = conversation.history.turns[:-1]
+        steps = chain.from_iterable(turn.steps for turn in earlier)
+        newest = [step.frame_after.digest for step in steps]
         assert sent[-1] == newest[-len(sent[-1]) :]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -194,6 +195,12 @@ def test_claude_older_tool_gets_size() -> None:
         AnthropicComputer(api_key="a key", tool="computer_2030")
 
 
+def signatures(request: Any) -> list[str]:
+    """Return the signatures of the thoughts in a request."""
+    blocks = chain.from_iterable(message["content"] for message in request["messages"])
+    return [block["signature"] for block in blocks if block["type"] == "thinking"]
+
+
 def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     """The fake server refuses a thought whose prefix changed; between two removals of
     images there is none such.
@@ -203,14 +210,7 @@ def test_claude_thoughts_go_back_while_prefix_is_same() -> None:
     ) as conversation:
         for _ in range(KEPT_TURNS + 8):
             conversation.act()
-        messages = [
-            [block for each in request["messages"] for block in each["content"]]
-            for request in conversation.server.requests
-        ]
-        sent = [
-            [block["signature"] for block in blocks if block["type"] == "thinking"]
-            for blocks in messages
-        ]
+        sent = [*map(signatures, conversation.server.requests)]
         assert says(conversation.server.requests[-1], "What was done so far:")
     assert sent[:6] == [
         [],

@@ -5,6 +5,7 @@ leniently, performed again.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,13 @@ def trace_of(directory: Path, *records: object) -> Path:
     return file
 
 
+ACTIONS = [*chain.from_iterable(actions for _, actions in RECORDS)]
+
+
 def test_read_execution_of_harness_gives_actions(tmp_path: Path) -> None:
-    execution = read_execution(trace_of(tmp_path, *(each for each, _ in RECORDS)))
-    assert [step.action for step in execution.steps] == [
-        action for _, actions in RECORDS for action in actions
-    ]
+    records = [each for each, _ in RECORDS]
+    execution = read_execution(trace_of(tmp_path, *records))
+    assert [step.action for step in execution.steps] == ACTIONS
     assert (execution.steps[1].name, execution.params) == ("mouse_click", {"order": 7})
     foreign = read_execution(
         trace_of(
@@ -142,8 +145,8 @@ def test_read_execution_of_harness_gives_actions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "action",
-    [*(a for _, actions in RECORDS for a in actions), *OWN],
-    ids=lambda a: a.kind,
+    [*ACTIONS, *OWN],
+    ids=lambda action: action.kind,
 )
 def test_written_action_is_read_as_it_was(action: Action) -> None:
     [(name, params)] = records_for(action)

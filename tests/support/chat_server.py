@@ -8,6 +8,7 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from support.json_server import (
@@ -49,10 +50,7 @@ def calls(
     """Return tool calls of one answer; arguments that are text are sent as they are,
     others as JSON.
     """
-    encoded = (
-        (name, given if isinstance(given, str) else json.dumps(given))
-        for name, given in named
-    )
+    encoded = [(name, _argument_text(given)) for name, given in named]
     tool_calls = [
         {
             "id": f"id{number}",
@@ -100,19 +98,12 @@ class ChatRequest:
 
     @property
     def texts(self) -> list[str]:
-        return [
-            "".join(part.get("text", "") for part in parts_of(message))
-            for message in self.messages
-        ]
+        return [_text_in(message) for message in self.messages]
 
     @property
     def images(self) -> tuple[bytes, ...]:
-        urls = [
-            part["image_url"]["url"]
-            for message in self.messages
-            for part in parts_of(message)
-            if _is_image(part)
-        ]
+        parts = chain.from_iterable(map(parts_of, self.messages))
+        urls = [part["image_url"]["url"] for part in parts if _is_image(part)]
         return tuple(base64.b64decode(url.partition(",")[2]) for url in urls)
 
     @property
@@ -129,6 +120,14 @@ def parts_of(message: JsonObject) -> list[JsonObject]:
         if isinstance(content, str)
         else list(content or ())
     )
+
+
+def _text_in(message: JsonObject) -> str:
+    return "".join(part.get("text", "") for part in parts_of(message))
+
+
+def _argument_text(given: object) -> str:
+    return given if isinstance(given, str) else json.dumps(given)
 
 
 def _is_image(part: JsonObject) -> bool:

@@ -221,11 +221,8 @@ class Request:
 
     @property
     def function_responses(self) -> tuple[JsonObject, ...]:
-        return tuple(
-            response
-            for content in self.contents
-            for response in _named(content, "functionResponse")
-        )
+        named = (_named(content, "functionResponse") for content in self.contents)
+        return tuple(chain.from_iterable(named))
 
 
 def fields(request: Request) -> Iterator[str]:
@@ -323,21 +320,21 @@ def answer(call: JsonObject, response: JsonObject, where: str) -> Iterator[str]:
         )
 
 
+def _has_text(content: JsonObject) -> bool:
+    return any("text" in part for part in content["parts"])
+
+
 def signatures(request: Request) -> Iterator[str]:
     """Yield the steps since the user's last own words whose first call is not signed,
     as Gemini 3 asks.
     """
     if request.model == COMPUTER_USE_ONLY:
         return
-    own_words = [
-        number
-        for number, content in enumerate(request.contents)
-        if content.get("role") == "user"
-        and any("text" in part for part in content["parts"])
-    ]
-    for number, content in list(enumerate(request.contents))[
-        max(own_words, default=0) :
-    ]:
+    last_words = 0
+    for number, content in enumerate(request.contents):
+        if content.get("role") == "user" and _has_text(content):
+            last_words = number
+    for number, content in list(enumerate(request.contents))[last_words:]:
         first = next(
             (part for part in content["parts"] if "functionCall" in part), None
         )

@@ -39,12 +39,3 @@ def client_messages(recording: Path) -> Iterator[bytes]:
             length = _LENGTHS[data[0]]
         yield data[:length]
         data = data[length:]
-
-
-def typed_in(recording: Path) -> str:
-    keys = [
-        message
-        for message in client_messages(recording)
-        if message[0] == 4 and message[1]
-    ]
-    return "".join(chr(int.from_bytes(key[4:8], "big") & 0xFFFF) for key in keys)

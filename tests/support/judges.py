@@ -1,11 +1,8 @@
-"""Judges and screens for tests of claims: answers in the order that a test gives, on
-frames of one colour each.
-"""
+"""Judges for tests of claims: always the same answer, or those that a test gives."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,7 @@ from pytest_vnc_use.types import (
     VerdictKind,
 )
 from support.agents import agent_of
-from support.memory_desktop import ListPlanner, PaintedController, finished, painted
+from support.memory_desktop import ListPlanner, PaintedController, finished
 
 CLAIM = "the till shows 2 apples"
 OUTAGE = "outage"
@@ -112,54 +109,6 @@ class Says:
     ) -> Reading:
         self.asked.append(question)
         return Reading(question, 2, "it says so", self.region, frame.ref, "says")
-
-
-@dataclass
-class SightJudge:
-    """The port Judge, never wrong: a claim holds where the frame has one of the
-    `shades`.
-    """
-
-    shades: Sequence[int]
-    asked: list[FrameRef] = field(default_factory=list)
-
-    def judge(
-        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
-    ) -> Verdict:
-        self.asked.append(frame.ref)
-        holds = frame.ref in [painted(shade).ref for shade in self.shades]
-        return Verdict(
-            claim,
-            "holds" if holds else "fails",
-            "as it is painted",
-            model="sight",
-            usage=USAGE,
-        )
-
-
-class PassingController(PaintedController):
-    """A painted desktop, of which each wait for a change shows the next shade; `passed`
-    are transient frames.
-    """
-
-    def __init__(self, *shades: int, passed: Sequence[int] = ()) -> None:
-        super().__init__()
-        self._shades = list(shades) or [0]
-        self._passed = passed
-
-    @property
-    def shade(self) -> int:
-        return self._shades[0]
-
-    def wait_changed(self, timestamp: float, timeout_s: float) -> bool:
-        if len(self._shades) > 1:
-            self._shades.pop(0)
-            return True
-        time.sleep(timeout_s)
-        return False
-
-    def transient_frames(self) -> tuple[Frame, ...]:
-        return tuple(map(painted, self._passed))
 
 
 def agent_before(

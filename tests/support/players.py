@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -169,13 +170,8 @@ def _grid(x: int, y: int) -> tuple[int, int]:
 
 
 def _on_grid(names: str, *points: tuple[int, int]) -> dict[str, int]:
-    return dict(
-        zip(
-            names.split(),
-            (value for point in points for value in _grid(*point)),
-            strict=True,
-        )
-    )
+    values = chain.from_iterable(_grid(*point) for point in points)
+    return dict(zip(names.split(), values, strict=True))
 
 
 def _wheel_px(action: Scroll, up: int) -> int:
@@ -344,11 +340,12 @@ class Player:
         return self.say(Said((MIDDLE,), words))
 
     def turns(self, task: Sequence[Said]) -> list[Said]:
-        return (
-            [Said((action,), said.text) for said in task for action in said.actions]
-            if self.one_by_one
-            else [*task]
-        )
+        if not self.one_by_one:
+            return [*task]
+        turns = []
+        for said in task:
+            turns += [Said((action,), said.text) for action in said.actions]
+        return turns
 
     @contextmanager
     def conversation(
@@ -450,9 +447,9 @@ def texts_of(request: Any) -> Iterator[str]:
         case str(text):
             yield text
         case Mapping() as items:
-            yield from (text for item in items.values() for text in texts_of(item))
+            yield from chain.from_iterable(map(texts_of, items.values()))
         case list(items):
-            yield from (text for item in items for text in texts_of(item))
+            yield from chain.from_iterable(map(texts_of, items))
 
 
 def says(request: Any, words: str) -> bool:

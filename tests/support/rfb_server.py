@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -113,14 +114,10 @@ class ZrleStream:
         self._stream = zlib.compressobj()
 
     def encode(self, pixels: Pixels, way: str) -> bytes:
-        corners = [
-            (y, x)
-            for y in range(0, len(pixels), TILE)
-            for x in range(0, pixels.shape[1], TILE)
-        ]
-        tiles = b"".join(
-            zrle_tile(pixels[y : y + TILE, x : x + TILE], way) for y, x in corners
-        )
+        height, width = pixels.shape
+        tiles = b""
+        for y, x in product(range(0, height, TILE), range(0, width, TILE)):
+            tiles += zrle_tile(pixels[y : y + TILE, x : x + TILE], way)
         return self.wrap(tiles)
 
     def wrap(self, tiles: bytes) -> bytes:
@@ -138,20 +135,26 @@ def zrle_tile(pixels: Pixels, way: str) -> bytes:
         case "packed":
             colours = max(len(palette), 2)
             palette = np.resize(palette, colours)
-            bits = 1 if colours == 2 else 2 if colours <= 4 else 4
+            bits = 4
+            if colours <= 4:
+                bits = 2
+            if colours == 2:
+                bits = 1
             return bytes([colours]) + blue_first(palette) + _packed(indices, bits)
         case "runs":
-            return b"\x80" + b"".join(
-                blue_first(colour[None]) + _length(count)
-                for colour, count in _runs(pixels)
-            )
+            tile = b"\x80"
+            for colour, count in _runs(pixels):
+                tile += blue_first(colour[None]) + _length(count)
+            return tile
         case "palette_runs":
             colours = max(len(palette), 2)
-            head = bytes([128 + colours]) + blue_first(np.resize(palette, colours))
-            return head + b"".join(
-                bytes([index]) if count == 1 else bytes([index | 128]) + _length(count)
-                for index, count in _runs(indices)
-            )
+            tile = bytes([128 + colours]) + blue_first(np.resize(palette, colours))
+            for index, count in _runs(indices):
+                if count == 1:
+                    tile += bytes([index])
+                else:
+                    tile += bytes([index | 128]) + _length(count)
+            return tile
     raise ValueError(way)
 
 

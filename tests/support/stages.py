@@ -160,11 +160,10 @@ def _on_x(
             return b"PropertyNotify" in log.read_bytes()
 
         def received() -> list[str]:
-            return [
-                line
-                for event in log.read_text("latin-1").split("\n\n")
-                for line in _lines_of(event.lstrip())
-            ]
+            lines: list[str] = []
+            for event in log.read_text("latin-1").split("\n\n"):
+                lines += _lines_of(event.lstrip())
+            return lines
 
         wait_for(receives, "xev")
         window_of(server, "drawn")
@@ -197,9 +196,8 @@ def _lines_of(event: str) -> Iterator[str]:
     typed = re.match(
         r"KeyPress .*?XLookupString gives \d+ bytes: \(([0-9a-f ]+)\)", event, re.S
     )
-    yield from (
-        f"key {chr(int(code, 16))!r}" for code in (typed[1].split() if typed else ())
-    )
+    if typed:
+        yield from (f"key {chr(int(code, 16))!r}" for code in typed[1].split())
 
 
 def _truth(server: VncServer) -> Pixels:

@@ -1,12 +1,11 @@
-"""Programs that record the input they get: the Qt witness, xterm, and pages in
-Chromium, also with its DevTools.
+"""Programs that record the input they get: xterm, and pages in Chromium, also with its
+DevTools.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -20,18 +19,13 @@ from pytest_vnc_use.cli.target import PREFERENCES
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.types.elements import Element
 from support.json_server import JsonServer, Posted, Reply
-from support.paths import PROGRAMS
 from support.vnc_servers import (
     VncServer,
-    on_free_port,
     require,
-    require_pyside,
-    running,
     tigervnc,
     wait_for,
 )
 
-WITNESS = PROGRAMS / "witness.py"
 QUIET = [
     "--no-sandbox",
     "--no-first-run",
@@ -74,23 +68,6 @@ def assert_becomes(
             raise AssertionError(
                 f"after {timeout_s:g} s it is {found!r}, not {expected!r}"
             ) from None
-
-
-@contextmanager
-def witness_on_qt(directory: Path) -> Iterator[Witness]:
-    require_pyside()
-    command = (
-        sys.executable,
-        str(WITNESS),
-        str(directory),
-    )
-    platform = "vnc:size=800x600:port={}".format
-    with on_free_port(
-        lambda port: running(*command, environment={"QT_QPA_PLATFORM": platform(port)})
-    ) as server:
-        # the server greets before: keys would be lost
-        wait_for((directory / "focused.txt").exists, "the window")
-        yield Witness(server, directory)
 
 
 @contextmanager

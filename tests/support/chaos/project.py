@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -132,12 +133,8 @@ class Done:
 def explained(
     done: Sequence[Done], number: int, times: Sequence[tuple[float, float]] = ()
 ) -> set[str]:
-    return {
-        triage
-        for hit in done
-        if hit.touches(number, times)
-        for triage in EXPLAINS[hit.action.kind]
-    }
+    hits = [hit for hit in done if hit.touches(number, times)]
+    return {*chain.from_iterable(EXPLAINS[hit.action.kind] for hit in hits)}
 
 
 PROGRAM = Path(__file__).with_name("order.sh")
@@ -221,11 +218,11 @@ class Project:
     @property
     def ids(self) -> dict[str, int]:
         """The number of each test by its id."""
-        return {
-            f"test_{name}.py::test_{number:02}": number
-            for name in FIRST
-            for number in self._numbers(name)
-        }
+        ids = {}
+        for name in FIRST:
+            for number in self._numbers(name):
+                ids[f"test_{name}.py::test_{number:02}"] = number
+        return ids
 
     def _numbers(self, name: str) -> range:
         return range(FIRST[name], FIRST[name] + self.tests)
@@ -315,9 +312,8 @@ def wrong_results(
             yield from _wrong_test(test, number, done, times.get(test["test"], []))
     if code < 0 or any(test["result"] != "passed" for test in tests) != (code != 0):
         yield f"the session ended with {code}, and the results are {dict(came)}"
-    named = Counter(
-        Path(run["directory"]).name for test in tests for run in test["runs"]
-    )
+    runs = chain.from_iterable(test["runs"] for test in tests)
+    named = Counter(Path(run["directory"]).name for run in runs)
     there = Counter(path.parent.name for path in project.runs.glob("*/trace.jsonl"))
     for each in sorted({*named, *there}):
         if named[each] != there[each]:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from support.paths import ROOT, TESTS
@@ -147,4 +148,4 @@ def reap(own: set[int]) -> None:
 def files() -> set[Path]:
     """Return what is in this world's /tmp, and what X servers have beside it."""
     places = [Path("/tmp"), Path("/tmp/.X11-unix")]
-    return {path for place in places if place.is_dir() for path in place.iterdir()}
+    return {*chain.from_iterable(place.iterdir() for place in places if place.is_dir())}

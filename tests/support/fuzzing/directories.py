@@ -268,10 +268,9 @@ def _recordings(directory: Path) -> Iterator[Try]:
             recording = load(file)
             for screen in screens(recording) if recording else ():
                 screen.pixels()
-                for variant in (
-                    variant for region in screen.dynamic for variant in region.variants
-                ):
-                    variant.pixels()
+                for region in screen.dynamic:
+                    for variant in region.variants:
+                        variant.pixels()
 
     yield attempt
 

@@ -27,15 +27,23 @@ def _bomb() -> bytes:
     return zlib.compress(bytes(80_000_000), 9)
 
 
+def _length(random: Random) -> int:
+    if random.random() < 0.3:
+        return random.choice(_SIZES)
+    return random.randint(0, 64)
+
+
+def _offset(random: Random) -> int:
+    if random.random() < 0.1:
+        return random.choice(_SIZES)
+    return random.choice((0, 0, 1, 7))
+
+
 def _rectangle(random: Random) -> bytes:
-    width, height = (
-        random.choice(_SIZES) if random.random() < 0.3 else random.randint(0, 64)
-        for _ in range(2)
-    )
-    x, y = (
-        random.choice(_SIZES) if random.random() < 0.1 else random.choice((0, 0, 1, 7))
-        for _ in range(2)
-    )
+    width = _length(random)
+    height = _length(random)
+    x = _offset(random)
+    y = _offset(random)
     pixels = rfb.image(
         random.randint(1, 64),
         random.randint(1, 64),

@@ -88,9 +88,9 @@ def with_other_details(**other: str | bool) -> None:
 
 
 def with_other_product(module: Any, name: str, **other: int) -> None:
-    module.PRODUCTS = tuple(
-        replace(one, **other) if one.name == name else one for one in module.PRODUCTS
-    )
+    products = {product.name: product for product in module.PRODUCTS}
+    products[name] = replace(products[name], **other)
+    module.PRODUCTS = tuple(products.values())
 
 
 def error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import product
 
 from PySide6.QtCore import QSocketNotifier, Qt
 from PySide6.QtGui import (
@@ -56,16 +57,12 @@ class Canvas(QWidget):
     def paintEvent(self, _: QPaintEvent) -> None:
         columns = self.width() // SQUARE
         rows = self.height() // SQUARE
-        shades = (
-            (x * 80 + y * 176) * self._seed for y in range(rows) for x in range(columns)
-        )
-        colours = bytes(
-            value % 256
-            for shade in shades
-            for value in (shade, shade // 7, shade // 13)
-        )
+        colours = bytearray()
+        for y, x in product(range(rows), range(columns)):
+            shade = (x * 80 + y * 176) * self._seed
+            colours += bytes((shade % 256, shade // 7 % 256, shade // 13 % 256))
         squares = QImage(
-            colours, columns, rows, columns * 3, QImage.Format.Format_RGB888
+            bytes(colours), columns, rows, columns * 3, QImage.Format.Format_RGB888
         )
         QPainter(self).drawImage(self.rect(), squares)
         tell("painted")
