@@ -204,10 +204,8 @@ def test_named_options_settings_extras_and_files_exist(
     """Files of this project: a test in `tests/` itself is the reader's."""
     text = " ".join(read(page).split())
     project = tomllib.loads(read(ROOT / "pyproject.toml"))
-    extras, lanes = (
-        project["project"]["optional-dependencies"],
-        project["tool"]["hatch"]["envs"]["default"]["scripts"],
-    )
+    extras = project["project"]["optional-dependencies"]
+    lanes = project["tool"]["hatch"]["envs"]["default"]["scripts"]
     # one is of an option that has gone
     without_messages = re.sub(r"^> `.*$", "", read(page), flags=re.MULTILINE)
     options = re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", without_messages)
@@ -306,7 +304,8 @@ def test_error_tree_has_every_class_below_its_base() -> None:
         read(DOCS / "api.md"),
         re.MULTILINE | re.DOTALL,
     )
-    above, found = ["VncUseError"], {"VncUseError"}
+    above = ["VncUseError"]
+    found = {"VncUseError"}
     for branch, name in re.findall(r"^([│ ]*[├└]── )(\w+)", tree, re.MULTILINE):
         depth = len(branch) // 4
         above[depth:] = [name]

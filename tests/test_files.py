@@ -58,8 +58,11 @@ CONTENTS = {
 
 
 USED = {
-    *(("runs.zip", "half"), ("runs.zip", "directory"), ("trace.jsonl", "directory")),
-    *(("policy.toml", "empty"), ("prices.toml", "empty")),
+    ("runs.zip", "half"),
+    ("runs.zip", "directory"),
+    ("trace.jsonl", "directory"),
+    ("policy.toml", "empty"),
+    ("prices.toml", "empty"),
 }
 """What is no mistake, or has another message."""
 
@@ -101,46 +104,71 @@ def test_replace_file_by_many_leaves_one_whole(tmp_path: Path) -> None:
     ]
     for writer in writers:
         writer.start()
+    read = set()
     while any(writer.is_alive() for writer in writers):
-        assert target.read_bytes() in contents
+        read.add(target.read_bytes())
     for writer in writers:
         writer.join()
-    assert target.read_bytes() in contents
+    read.add(target.read_bytes())
+    torn = read - {*contents}
+    assert [len(content) for content in torn] == []
     assert [*tmp_path.iterdir()] == [target]
+
+
+@pytest.fixture(params=["fifo", "zero", "directory", "a\0b", "\ud800"])
+def special(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """What is no regular file; some of them only by their name."""
+    path = tmp_path / request.param
+    match request.param:
+        case "fifo":
+            os.mkfifo(path)
+        case "zero":
+            path.symlink_to("/dev/zero")
+        case "directory":
+            path.mkdir()
+    return path
 
 
 @pytest.mark.skipif(
     not Path("/proc/self/fd").is_dir(), reason="the system does not list open files"
 )
-@pytest.mark.parametrize("name", ["fifo", "zero", "directory", "a\0b", "\ud800"])
+@pytest.mark.parametrize(
+    ("read", "error", "message"),
+    [
+        (read_regular, OSError, r"fifo|zero|directory|name"),
+        (read_whole, (OSError, ValueError), None),
+        (
+            lambda path: WorkingDirectory(path.parent).read(path.name),
+            (FileUnreadable, FileNotFoundError, DesktopError, ValueError),
+            None,
+        ),
+        (load_policy, SettingsError, None),
+        (read_task_file, SettingsError, None),
+        (load, RecordingError, None),
+        (read_execution, RunDirectoryError, None),
+        (lambda path: load_prices(str(path)), SettingsError, None),
+    ],
+    ids=[
+        "regular",
+        "whole",
+        "desktop",
+        "policy",
+        "tasks",
+        "recording",
+        "run",
+        "prices",
+    ],
+)
 def test_read_special_file_raises_and_leaves_none_open(
-    tmp_path: Path, name: str
+    special: Path,
+    read: Callable[[Path], object],
+    error: type[Exception] | tuple[type[Exception], ...],
+    message: str | None,
 ) -> None:
-    oddity = tmp_path / name
-    match name:
-        case "fifo":
-            os.mkfifo(oddity)
-        case "zero":
-            oddity.symlink_to("/dev/zero")
-        case "directory":
-            oddity.mkdir()
     descriptors = Path("/proc/self/fd")
     before = {file.name for file in descriptors.iterdir()}
-    with pytest.raises(OSError, match=r"fifo|zero|directory|name"):
-        read_regular(oddity)
-    with pytest.raises((OSError, ValueError)):
-        read_whole(oddity)
-    with pytest.raises((FileUnreadable, FileNotFoundError, DesktopError, ValueError)):
-        WorkingDirectory(oddity.parent).read(oddity.name)
-    for read in (
-        load_policy,
-        read_task_file,
-        load,
-        read_execution,
-        lambda path: load_prices(str(path)),
-    ):
-        with pytest.raises((SettingsError, RecordingError, RunDirectoryError)):
-            read(oddity)
+    with pytest.raises(error, match=message):
+        read(special)
     assert {file.name for file in descriptors.iterdir()} == before
 
 
@@ -150,10 +178,18 @@ def test_read_too_large_file_raises(tmp_path: Path) -> None:
         read_regular(tmp_path / "large", 2)
 
 
-@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 12_000])
-def test_read_unreadable_toml_raises(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "read",
+    [load_policy, read_task_file, lambda path: load_prices(str(path))],
+    ids=["policy", "tasks", "prices"],
+)
+@pytest.mark.parametrize(
+    "text", ["a = " + "9" * 5000, "a = " + "[" * 12_000], ids=["number", "lists"]
+)
+def test_read_unreadable_toml_raises(
+    tmp_path: Path, text: str, read: Callable[[Path], object]
+) -> None:
     file = tmp_path / "a.toml"
     file.write_text(text)
-    for read in (load_policy, read_task_file, lambda path: load_prices(str(path))):
-        with pytest.raises(SettingsError, match=r"a\.toml"):
-            read(file)
+    with pytest.raises(SettingsError, match=r"a\.toml"):
+        read(file)

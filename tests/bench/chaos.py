@@ -111,7 +111,10 @@ def inside(asked: argparse.Namespace) -> int:
         raise SystemExit(f"all tests must pass while nothing is disturbed:\n{output}")
     project.break_programs()
     until_s = time.monotonic() + asked.minutes * 60
-    number, wrong, came, kinds = 0, 0, Counter[str](), Counter[str]()
+    number = 0
+    wrong = 0
+    came = Counter[str]()
+    kinds = Counter[str]()
     while time.monotonic() < until_s and (
         not asked.sessions or number < asked.sessions
     ):
@@ -119,7 +122,9 @@ def inside(asked: argparse.Namespace) -> int:
         way = WAYS[number % len(WAYS)]
         actions = plan(f"{asked.seed}/{number}", SESSION_S, asked.every)
         project.forget()
-        before, started_s, here = world.files(), time.monotonic(), Counter[str]()
+        before = world.files()
+        started_s = time.monotonic()
+        here = Counter[str]()
         say(f"session {number} ({' '.join(way) or 'no more options'})")
         code, output, done = run(project, arena, actions, [workers, *way])
         lines = [*wrong_results(project, code, done, here)]
@@ -157,7 +162,8 @@ def run(
             command, cwd=project.path, env=env, stdout=output, stderr=subprocess.STDOUT
         )
         arena.controller = process.pid
-        started_s, waiting = time.monotonic(), list(actions)
+        started_s = time.monotonic()
+        waiting = list(actions)
         while process.poll() is None:
             at_s = time.monotonic() - started_s
             if at_s > SESSION_S:
@@ -172,7 +178,9 @@ def run(
                 and (happened := arena.disturb(waiting.pop(0)))
             ):
                 done.append(happened)
-                action, lasting, at = happened.action, "", ""
+                action = happened.action
+                lasting = ""
+                at = ""
                 if action.for_s is not None:
                     lasting = f" for {action.for_s:.1f} s"
                 if happened.test:

@@ -76,7 +76,9 @@ class Handler(SimpleHTTPRequestHandler):
     def __init__(
         self, page: Page, script: str, happened: Callable[[], None], *args: Any
     ) -> None:
-        self.page, self.script, self.happened = page, script, happened
+        self.page = page
+        self.script = script
+        self.happened = happened
         super().__init__(*args, directory=str(package_dir(page.package)))
 
     def do_GET(self) -> None:

@@ -48,7 +48,8 @@ def test_program(name, vnc_desktop):
     """The claim says it all."""
 '''
 NOBODY = "nobody"
-NEVER, TOO_EARLY = "the change never came", "before the change came, "
+NEVER = "the change never came"
+TOO_EARLY = "before the change came, "
 """The results where a replay passed, or drifted, without its change."""
 AT_A_TIME = 5
 """So many replays of each program are a session of pytest, whose run directories are
@@ -170,14 +171,12 @@ def told_drift(test: ItemResult, steps: int) -> str:
     for run in test.runs:
         with suppress(RunDirectoryError):  # it never saw a screen
             for drift in read_trace(Path(run.directory)).drifts:
-                who, box = (
-                    (
-                        "claim"
-                        if run.outcome == "done"
-                        else f"gate {run.steps + 1} of {steps + 1}"
-                    ),
-                    drift.region,
+                who = (
+                    "claim"
+                    if run.outcome == "done"
+                    else f"gate {run.steps + 1} of {steps + 1}"
                 )
+                box = drift.region
                 return (
                     f"{who}:"
                     f" {f'{box.left},{box.top} to {box.right},{box.bottom}' if box else drift.problem}"
@@ -187,7 +186,8 @@ def told_drift(test: ItemResult, steps: int) -> str:
 
 def unchanged(suite: Suite, names: Sequence[str], replays: int) -> int:
     """Return how many did not pass."""
-    each, came = math.ceil(replays / len(names)), list[Replay]()
+    each = math.ceil(replays / len(names))
+    came = list[Replay]()
     for done in range(0, each, AT_A_TIME):
         came += suite.replay(names, min(AT_A_TIME, each - done))
         passed = sum(replay.seen_by == NOBODY for replay in came)

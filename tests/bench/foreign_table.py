@@ -250,11 +250,10 @@ POEM = "".join(
     f"{number} bottles of {what}\n"
     for number, what in enumerate(["apples", "pears", "cherries"] * 20)
 )
-BAGS, BOTLLES = (
-    POEM.replace("1 bottles of pears", "1 bags of pears"),
-    POEM.replace("21 bottles", "21 botlles"),
-)
-ORANGES, PEERS = "oranges\npears\n", "apples\npeers\n"
+BAGS = POEM.replace("1 bottles of pears", "1 bags of pears")
+BOTLLES = POEM.replace("21 bottles", "21 botlles")
+ORANGES = "oranges\npears\n"
+PEERS = "apples\npeers\n"
 NANO = in_terminals(nano(), nano(ORANGES), nano(PEERS), nano(options="-x"))
 VIM = in_terminals(vim(), vim(ORANGES), vim(PEERS), vim(options="+'set noshowmode'"))
 LESS = in_terminals(less(POEM), less(BAGS), less(BOTLLES), less(POEM, "-P ' '"))

@@ -57,12 +57,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def fuzz(name: str, cases: int, seed: int, seconds: float) -> int:
-    broken, tried, places = 0, 0, set[str]()
+    broken = 0
+    tried = 0
+    places = set[str]()
     with (
         tempfile.TemporaryDirectory() as place,
         on_trial(TARGETS[name], Path(place)) as attempt,
     ):
-        started_s, start_mb = time.monotonic(), peak_mb()
+        started_s = time.monotonic()
+        start_mb = peak_mb()
         while tried < cases and time.monotonic() - started_s <= seconds:
             faulthandler.dump_traceback_later(HANGS_S, exit=True)
             try:
@@ -87,7 +90,8 @@ def fuzz(name: str, cases: int, seed: int, seconds: float) -> int:
                     )
                 places.add(where)
             tried += 1
-        took_s, more_mb = time.monotonic() - started_s, peak_mb() - start_mb
+        took_s = time.monotonic() - started_s
+        more_mb = peak_mb() - start_mb
         print(
             f"| {name} | {tried} | {seed} | {took_s:.0f} | {more_mb:.0f} |", flush=True
         )

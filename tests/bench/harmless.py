@@ -22,12 +22,14 @@ from ratios import head, machine, row
 
 from support.programs_on_x import CHANGES, Change, Desk, record, replay
 
-GATE_S, USUAL_GATE_S = 5.0, 10.0
+GATE_S = 5.0
+USUAL_GATE_S = 10.0
 """How long a gate is waited for that may not open, and the setting's default."""
 
 
 def results(change: Change, directory: Path) -> tuple[str, ...]:
-    desk, gate_s = Desk(directory), USUAL_GATE_S if change.thinks_s else GATE_S
+    desk = Desk(directory)
+    gate_s = USUAL_GATE_S if change.thinks_s else GATE_S
     record(desk, change)
     return tuple(
         replay(desk, change, mode, gate_s=gate_s)[0]

@@ -28,7 +28,8 @@ from pathlib import Path
 from coverage import CoverageData
 
 TREE = Path(__file__).parents[2]
-LIMIT_S, COVERAGE_LIMIT_S = 120, 600
+LIMIT_S = 120
+COVERAGE_LIMIT_S = 600
 TIMED_OUT = -1
 PAIRS = "Lt LtE, Gt GtE, Eq NotEq, In NotIn, Is IsNot, And Or, Add Sub"
 SWAPPED = {
@@ -69,10 +70,8 @@ def mutants(tree: Path, package: str) -> Iterator[tuple[str, int, int, str, str]
                 and (new := changed(node))
                 and node.end_lineno
             ):
-                start, end = (
-                    starts[node.lineno - 1] + node.col_offset,
-                    starts[node.end_lineno - 1],
-                )
+                start = starts[node.lineno - 1] + node.col_offset
+                end = starts[node.end_lineno - 1]
                 old = text[start : end + (node.end_col_offset or 0)].decode()
                 yield (
                     str(path.relative_to(tree)),
@@ -176,7 +175,8 @@ def main() -> None:
             ).random()
         )
         for name, line, start, old, new in every[: asked.count]:
-            tests, file = lines[name, line], tree / name
+            tests = lines[name, line]
+            file = tree / name
             whole = file.read_bytes()
             file.write_bytes(
                 whole[:start] + new.encode() + whole[start + len(old.encode()) :]

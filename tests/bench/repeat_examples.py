@@ -31,15 +31,13 @@ def replayed(_: int = 0) -> tuple[Sequence[ItemResult], float]:
     """
     with tempfile.TemporaryDirectory(prefix="examples-") as made:
         shutil.copytree(EXAMPLES, Path(made, "examples"))
-        started_s, options = (
-            time.monotonic(),
-            [
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "--vnc-record=replay",
-            ],
-        )
+        started_s = time.monotonic()
+        options = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--vnc-record=replay",
+        ]
         tests, _output = session(Path(made), "examples", *options, path=ROOT)
         return tests, time.monotonic() - started_s
 

@@ -97,24 +97,24 @@ MARKUP = {
 }
 """The same as markup. `up` moves what it stands in by a pixel of the screen."""
 NO_LINES = (
-    *(
-        "7",
-        "W",
-        "@",
-        "%",
-        "½",
-        "...",
-        "--",
-        "__",
-        "''",
-        '"',
-        "==",
-        "- -",
-        ": :",
-        "—",
-        "→",
-    ),
-    *("<input type=checkbox>", "<input type=radio checked>", "<input size=5>"),
+    "7",
+    "W",
+    "@",
+    "%",
+    "½",
+    "...",
+    "--",
+    "__",
+    "''",
+    '"',
+    "==",
+    "- -",
+    ": :",
+    "—",
+    "→",
+    "<input type=checkbox>",
+    "<input type=radio checked>",
+    "<input size=5>",
     "<select><option>Two</select>",
     "<i style='border:1px solid;padding:0 4px'>3</i>",
     "<i style='border:1px solid #bbb;padding:0 4px'>32 of 40</i>",
@@ -169,8 +169,10 @@ def pairs() -> Iterator[Pair]:
                     before, after = html.escape(before), html.escape(after)
                 for px in SIZES:
                     count += 1
-                    box, font = boxes[count % len(boxes)], FONTS[count % len(FONTS)]
-                    one, other = Cell(before, box, px, font), Cell(after, box, px, font)
+                    box = boxes[count % len(boxes)]
+                    font = FONTS[count % len(FONTS)]
+                    one = Cell(before, box, px, font)
+                    other = Cell(after, box, px, font)
                     yield from of_texts(change, one, other, is_plain=not is_markup)
     for markup in NO_LINES:
         for px in SIZES:
@@ -255,7 +257,8 @@ def screenshot(
             "</div></div>"
         )
     style = "body{margin:0;background:#fff;white-space:pre}button,input,select{font:inherit}"
-    page, image = directory / "page.html", directory / "sheet.png"
+    page = directory / "page.html"
+    image = directory / "sheet.png"
     page.write_text(
         f"<!doctype html><meta charset=utf-8><style>{style}</style>{''.join(body)}"
     )
@@ -371,7 +374,8 @@ def main(arguments: Sequence[str]) -> int:
         for scale in SCALES:
             pixels = drawn(cells, scale, Path(made))
             for pair in wanted:
-                one, other = pixels[pair.one], pixels[pair.other]
+                one = pixels[pair.one]
+                other = pixels[pair.other]
                 # else the text stayed where it was, beside a checkbox
                 if np.count_nonzero(one != other) > same_text.MAX_BLENDED:
                     compared.append((pair, one, other))

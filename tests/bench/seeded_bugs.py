@@ -33,7 +33,9 @@ from seeded_programs import ALL, PASSWORD, VALUE, Bug, Walk
 from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.types import SECRET_MARK
 
-NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
+NOBODY = "nobody"
+TRANSIENT = "transients listed"
+BROKE = "the tool broke"
 RECORDING = "recording"
 FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
 INI = (
@@ -202,7 +204,8 @@ def examine(
 
 def wrong_unbroken(cases: Iterable[Case], replayed: Replayed) -> Iterator[str]:
     for case in cases:
-        who, test = seen_by(case, replayed), replayed[0].get(case.place)
+        who = seen_by(case, replayed)
+        test = replayed[0].get(case.place)
         may_be_unsure = (
             case.flavour in ALL[case.program].walks[case.walk].uncertain
             and who == "claim unsure"

@@ -92,13 +92,12 @@ SIGN_IN = TypeText("alice\twonderland\n")
 BASKET, _, NOTES, STOCK, GIFT_BOX, TERMS = (
     Click(120, 200 + 56 * place) for place in range(6)
 )
-APPLES, BREAD, HONEY, TEA = (
-    Click(417, 434),
-    Click(1263, 434),
-    Click(981, 798),
-    Click(1263, 798),
-)
-TOP_OF_SHELF, INSIDE_BOX = (400, 216), (1142, 600)
+APPLES = Click(417, 434)
+BREAD = Click(1263, 434)
+HONEY = Click(981, 798)
+TEA = Click(1263, 798)
+TOP_OF_SHELF = (400, 216)
+INSIDE_BOX = (1142, 600)
 
 
 def _shop(
@@ -142,9 +141,15 @@ SHOP_WALKS = {
         "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express,"
         " gift-wrapped",
         (
-            *(SIGN_IN, BREAD, BASKET, Click(1282, 802)),
+            SIGN_IN,
+            BREAD,
+            BASKET,
+            Click(1282, 802),
             TypeText("Alice Liddell\tOxford Street 1\tOxford", 648, 226),
-            *(Click(700, 522), Click(400, 582), Click(648, 682), Click(720, 518)),
+            Click(700, 522),
+            Click(400, 582),
+            Click(648, 682),
+            Click(720, 518),
         ),
         "the order form is empty again",
         '"delivery": "express",\n      "gift_wrap": true',
@@ -253,14 +258,16 @@ SHOP_BUGS = (
     ),
 )
 
-LIGHT, STATUS = Region(590, 106, 680, 136), Region(60, 350, 300, 400)
+LIGHT = Region(590, 106, 680, 136)
+STATUS = Region(60, 350, 300, 400)
 ORDER: tuple[Action, ...] = (
     TypeText("alice", 200, 130),
     Click(360, 192),
     Click(120, 372),
 )
 SAVED = ("order.txt", "alice;2;5.00;plain")
-LIGHT_CLAIM, LIGHT_QUESTION = "the light says READY", "what does the light say?"
+LIGHT_CLAIM = "the light says READY"
+LIGHT_QUESTION = "what does the light say?"
 ORDER_WALK = Walk(
     "Order two for alice and save it", ORDER, "the order is saved", STATUS, SAVED
 )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 PASSWORD = "w0nder-land"
-OLD, NEW = "0.7.2", "0.8.2"
+OLD = "0.7.2"
+NEW = "0.8.2"
 """The versions of sqlite-web: a release, and one of a year later."""
 EDITOR_SETTINGS = """[org/xfce/mousepad/preferences/view]
 auto-indent=true

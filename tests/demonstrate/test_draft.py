@@ -214,7 +214,8 @@ def test_run_with_draft_outlives_limit(begin: Begin, tmp_path: Path) -> None:
     for run in (draft.parent, large):
         write_finished_test(run, FinishedTest(TEST, "passed"))
     make_room(tmp_path, 1, keep=())
-    assert (draft.exists(), large.exists()) == (True, False)
+    assert draft.exists()
+    assert not large.exists()
 
 
 def test_discarded_draft_leaves_nothing(begin: Begin, tmp_path: Path) -> None:

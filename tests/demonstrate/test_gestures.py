@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from pytest_vnc_use.demonstrate.gestures import (
     AGAIN_S,
     LONG_S,
@@ -32,7 +34,8 @@ Events = Sequence[tuple[Motion, float]]
 
 def shown(*events: tuple[Motion, float]) -> tuple[list[Action], list[DesktopAction]]:
     """The actions, and what was done on the desktop, until the user is gone."""
-    demonstration, done = Demonstration(), list[DesktopAction]()
+    demonstration = Demonstration()
+    done = list[DesktopAction]()
     for motion, at_s in events:
         done += [action.action for action in demonstration.actions(motion, at_s)]
     done += [action.action for action in demonstration.end(100.0)]
@@ -78,7 +81,8 @@ def combo(*keys: str) -> KeyCombo:
     return KeyCombo(keys)
 
 
-RIGHT, LONG = press(10, 20, 0.0, "right"), press(10, 20, 0.0, held_s=LONG_S)
+RIGHT = press(10, 20, 0.0, "right")
+LONG = press(10, 20, 0.0, held_s=LONG_S)
 WITH_CONTROL = [
     (KeyDown("control"), 0.0),
     *press(10, 20, 0.1),
@@ -91,7 +95,8 @@ TURNED = [
     notch("down", 0.5 + PAUSE_S),
     notch("up", 0.5 + PAUSE_S),
 ]
-ONE, TWO = Click(10, 20), Click(10, 20, count=2)
+ONE = Click(10, 20)
+TWO = Click(10, 20, count=2)
 TABLE: dict[str, tuple[Events, list[Action]]] = {
     "click": (press(10, 20, 0.0), [ONE]),
     "right click": (RIGHT, [Click(10, 20, "right")]),
@@ -176,9 +181,10 @@ TABLE: dict[str, tuple[Events, list[Action]]] = {
 }
 
 
-def test_events_become_actions() -> None:
-    for name, (events, actions) in TABLE.items():
-        assert shown(*events)[0] == actions, name
+@pytest.mark.parametrize("name", TABLE)
+def test_events_become_actions(name: str) -> None:
+    events, actions = TABLE[name]
+    assert shown(*events)[0] == actions
 
 
 def test_desktop_receives_what_is_recorded_at_once() -> None:
@@ -201,32 +207,37 @@ def test_desktop_receives_what_is_recorded_at_once() -> None:
     ], "a user who is gone holds nothing"
 
 
-def test_drag_that_differs_from_plain_is_inexact() -> None:
-    for detour, after_s, is_exact in (
+@pytest.mark.parametrize(
+    ("detour", "after_s", "is_exact"),
+    [
         ((60, 45), 0.1, True),
         ((60, 140), 0.1, False),
         ((60, 45), PAUSE_S, False),
-    ):
-        demonstration = Demonstration()
-        for number, motion in enumerate(
-            (MouseDown(10, 20), Move(*detour), MouseUp(110, 60))
-        ):
-            list(demonstration.actions(motion, 9.0 + number * after_s))
-        (step,) = demonstration.steps
-        assert (step.action, step.is_exact) == (Drag(10, 20, 110, 60), is_exact)
+    ],
+)
+def test_drag_that_differs_from_plain_is_inexact(
+    detour: tuple[int, int], after_s: float, is_exact: bool
+) -> None:
+    demonstration = Demonstration()
+    list(demonstration.actions(MouseDown(10, 20), 9.0))
+    list(demonstration.actions(Move(*detour), 9.0 + after_s))
+    list(demonstration.actions(MouseUp(110, 60), 9.0 + 2 * after_s))
+    (step,) = demonstration.steps
+    assert (step.action, step.is_exact) == (Drag(10, 20, 110, 60), is_exact)
 
 
-def test_refused_action_is_taken_back() -> None:
-    for events, left in (
+@pytest.mark.parametrize(
+    ("events", "left"),
+    [
         (typed("ab"), [TypeText("a")]),
         (typed("a"), []),
         ([*typed("a"), *struck("0xfe51")], [TypeText("a")]),
-    ):
-        demonstration = Demonstration()
-        gestures = [
-            gesture
-            for motion, at_s in events
-            for gesture in demonstration.actions(motion, at_s)
-        ]
-        demonstration.take_back(gestures[-1].action)
-        assert [step.action for step in demonstration.steps] == left
+    ],
+)
+def test_refused_action_is_taken_back(events: Events, left: list[Action]) -> None:
+    demonstration = Demonstration()
+    gestures = []
+    for motion, at_s in events:
+        gestures += demonstration.actions(motion, at_s)
+    demonstration.take_back(gestures[-1].action)
+    assert [step.action for step in demonstration.steps] == left

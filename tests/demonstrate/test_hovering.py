@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region
 from pytest_vnc_use.types import Action, Click, KeyCombo, Region
 
-BAR, MENU, ITEM, FAR = (50, 50), (50, 150), (250, 150), (600, 350)
+BAR = (50, 50)
+MENU = (50, 150)
+ITEM = (250, 150)
+FAR = (600, 350)
 
 
 def screen(*shown: tuple[int, int], parts: tuple[DynamicRegion, ...] = ()) -> Screen:
@@ -20,35 +24,37 @@ def screen(*shown: tuple[int, int], parts: tuple[DynamicRegion, ...] = ()) -> Sc
 
 
 Points = list[tuple[int, int]]
-RESTS: list[tuple[list[tuple[tuple[int, int], Points]], Action, Points, Points]] = [
-    ([], Click(*ITEM), [], []),
-    ([(BAR, [])], Click(*MENU), [MENU], [BAR]),
-    ([(BAR, [])], Click(*FAR), [MENU], []),
-    ([(BAR, [])], KeyCombo(("f5",)), [MENU], []),
-    ([(MENU, [])], Click(*MENU), [MENU], []),
-    ([(BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
-    ([(BAR, []), (ITEM, [MENU])], Click(*ITEM), [MENU, ITEM], []),
-    ([(BAR, []), (MENU, [MENU])], Click(*MENU), [MENU, ITEM], [BAR]),
-]
 
 
-def test_rests_that_mattered() -> None:
-    for rests, action, now, kept in RESTS:
-        rested = [Rest(at, screen(*before)) for at, before in rests]
-        assert [rest.at for rest in needed(rested, action, screen(*now))] == kept, (
-            rests,
-            action,
-        )
+@pytest.mark.parametrize(
+    ("rests", "action", "now", "kept"),
+    [
+        ([], Click(*ITEM), [], []),
+        ([(BAR, [])], Click(*MENU), [MENU], [BAR]),
+        ([(BAR, [])], Click(*FAR), [MENU], []),
+        ([(BAR, [])], KeyCombo(("f5",)), [MENU], []),
+        ([(MENU, [])], Click(*MENU), [MENU], []),
+        ([(BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
+        ([(BAR, []), (ITEM, [MENU])], Click(*ITEM), [MENU, ITEM], []),
+        ([(BAR, []), (MENU, [MENU])], Click(*MENU), [MENU, ITEM], [BAR]),
+    ],
+)
+def test_rests_that_mattered(
+    rests: list[tuple[tuple[int, int], Points]],
+    action: Action,
+    now: Points,
+    kept: Points,
+) -> None:
+    rested = [Rest(at, screen(*before)) for at, before in rests]
+    assert [rest.at for rest in needed(rested, action, screen(*now))] == kept
 
 
 def test_needed_ignores_dynamic_region() -> None:
-    clock = dynamic_region(
-        Region(MENU[0] - 20, MENU[1] - 20, MENU[0] + 20, MENU[1] + 20),
-        "always_changing",
-    )
-    assert (
-        needed([Rest(BAR, screen())], Click(*MENU), screen(MENU, parts=(clock,))) == []
-    )
+    x, y = MENU
+    region = Region(x - 20, y - 20, x + 20, y + 20)
+    clock = dynamic_region(region, "always_changing")
+    now = screen(MENU, parts=(clock,))
+    assert needed([Rest(BAR, screen())], Click(*MENU), now) == []
 
 
 def test_restored_undoes_what_coming_back_changed() -> None:

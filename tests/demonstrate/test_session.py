@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,9 @@ from support.served_screen import ServedScreen, served_screen
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import SECOND_OPTION_PX, SELECT_PAGE, chromium, element
 
-SECRET, AMBIENT, CARD = "hunter2", "xyzzy-7", Redactor({"CARD": "4111-1111"})
+SECRET = "hunter2"
+AMBIENT = "xyzzy-7"
+CARD = Redactor({"CARD": "4111-1111"})
 BLACK = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
 PRESSED = [MouseDown(30, 40), MouseUp(30, 40)]
 ELSEWHERE = [MouseDown(90, 40), MouseUp(90, 40)]
@@ -295,37 +298,40 @@ def test_chosen_option_names_click_and_drag() -> None:
     ]
 
 
-def test_element_names_have_no_secret_follow_steps(tmp_path: Path) -> None:
-    buttons = [
-        Element("button", name, Region(0, 0, 9, 9))
-        for name in ("pay with 4111-1111", f"key-1 {'x' * 100_000}")
-    ]
+@pytest.fixture
+def paid() -> Segment:
+    """A recording of clicks on buttons whose names have secrets."""
+    card = Element("button", "pay with 4111-1111", Region(0, 0, 9, 9))
+    key = Element("button", f"key-1 {'x' * 100_000}", Region(0, 0, 9, 9))
     actions = [
-        DemonstratedAction(Click(1, 1), BLACK, (buttons[0],)),
+        DemonstratedAction(Click(1, 1), BLACK, (card,)),
         DemonstratedAction(KeyCombo(("enter",)), BLACK),
-        DemonstratedAction(Click(2, 2), BLACK, (buttons[1],)),
+        DemonstratedAction(Click(2, 2), BLACK, (key,)),
     ]
-    shown = Segment(
-        task="pay",
-        planner=MANUAL,
-        steps=recorded_steps(actions, CARD, Redactor({"KEY": "key-1"})),
-        end=BLACK,
-    )
-    names = [
-        element.name for step in shown.steps for element in step.elements if element
-    ]
-    assert names[0] == "pay with <secret:CARD>"
-    assert "<secret:KEY> xxx" in names[1]
-    assert len(names[1]) < 300
+    steps = recorded_steps(actions, CARD, Redactor({"KEY": "key-1"}))
+    return Segment(task="pay", planner=MANUAL, steps=steps, end=BLACK)
+
+
+def test_element_names_have_no_secret(paid: Segment) -> None:
+    elements = chain.from_iterable(step.elements for step in paid.steps)
+    card, key = [element.name for element in elements if element]
+    assert card == "pay with <secret:CARD>"
+    assert "<secret:KEY> xxx" in key
+    assert len(key) < 300
+
+
+def test_element_names_follow_steps(paid: Segment, tmp_path: Path) -> None:
     desktop = PaintedController()
     directory = RunDirectory.create(tmp_path, "run", "")
     builder = SegmentBuilder("pay", MANUAL, directory, lambda _: stable_screen(desktop))
-    run = ManualRun(lambda: shown, desktop, builder)
+    run = ManualRun(lambda: paid, desktop, builder)
     run.decide(Observation("pay", NO_FRAME, NO_FRAME, (), lambda _: b""), timeout_s=60)
-    for step in shown.steps:
-        assert run.elements_of(step.action) == step.elements
+    named = []
+    for step in paid.steps:
+        named.append(run.elements_of(step.action))
         run.perform(step.action)  # type: ignore[arg-type]
-    assert builder.complete() == shown
+    assert named == [step.elements for step in paid.steps]
+    assert builder.complete() == paid
 
 
 def test_secret_typed_in_pieces_is_never_written() -> None:

@@ -45,7 +45,8 @@ def test_examples_call_nobody_and_leave_nothing_for_others(
             "no network namespace, or no strace in it, is allowed here:"
             f" {probe.stderr.strip()}"
         )
-    log, runs = tmp_path / "connects", tmp_path / "runs"
+    log = tmp_path / "connects"
+    runs = tmp_path / "runs"
     options = [
         "-pno:cacheprovider",
         f"--vnc-runs-dir={runs}",

@@ -150,7 +150,9 @@ def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
         examples("An agent driven by a tool prompt", language)
         for language in ("ini", "python", "json")
     )
-    decoder, turns, rest = json.JSONDecoder(), [], asked
+    decoder = json.JSONDecoder()
+    turns = []
+    rest = asked
     while rest.strip():
         turn, end = decoder.raw_decode(rest.strip())
         turns.append(chat_server.call(turn["name"], **turn["arguments"]))

@@ -101,13 +101,11 @@ def test_example_is_recorded_by_demonstration(tmp_path: Path) -> None:
         / "recording.json"
     )
     options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]
-    command, env = (
-        [sys.executable, "examples/demonstrate.py", *options],
-        {
-            **os.environ,
-            "CI": "",
-        },
-    )
+    command = [sys.executable, "examples/demonstrate.py", *options]
+    env = {
+        **os.environ,
+        "CI": "",
+    }
     done = subprocess.run(
         command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280
     )

@@ -146,33 +146,20 @@ ERRORS: list[tuple[str, str, Any]] = [
 ]
 
 
-def test_error_has_type_and_message() -> None:
-    problems = []
-    with chat(
-        [
-            *(calls((tool, arguments)) for _, tool, arguments in ERRORS),
-            said("It is so."),
-        ],
-        **LOCAL,
-    ) as conversation:
-        for _ in ERRORS:
-            decision = conversation.decide()
-            [proposal] = decision.proposals
-            assert isinstance(proposal.action, InvalidAction)
-            problems.append(proposal.action.problem)
-            conversation.history.perform(decision, error=problems[-1])
+@pytest.mark.parametrize(("kind", "tool", "arguments"), ERRORS)
+def test_error_has_type_and_message(kind: str, tool: str, arguments: Any) -> None:
+    script = [calls((tool, arguments)), said("It is so.")]
+    with chat(script, **LOCAL) as conversation:
+        decision = conversation.decide()
+        [proposal] = decision.proposals
+        assert isinstance(proposal.action, InvalidAction)
+        problem = proposal.action.problem
+        conversation.history.perform(decision, error=problem)
         conversation.decide()
-        results = [
-            json.loads(request.of("tool")[-1]["content"])
-            for request in conversation.server.requests[1:]
-        ]
-    assert [result["error"]["type"] for result in results] == [
-        kind for kind, _, _ in ERRORS
-    ]
-    assert results == [
-        {"ok": False, "error": {**result["error"], "message": problem}}
-        for result, problem in zip(results, problems, strict=True)
-    ]
+        [told] = conversation.server.requests[1].of("tool")
+    result = json.loads(told["content"])
+    assert result["error"]["type"] == kind
+    assert result == {"ok": False, "error": {**result["error"], "message": problem}}
 
 
 @pytest.mark.parametrize(
@@ -318,29 +305,46 @@ def test_variable_sets_field(
     assert getattr(build.settings_of(LOCAL), field) == read
 
 
-def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"TEMPERATURE": 0.1, "MAX_TOKENS": 99}
-    for defaults in (True, False):
-        with ChatServer([said("Done.")]) as server:
-            monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
-            for name in () if defaults else given:
-                monkeypatch.setenv(f"LMSTUDIO_{name}", str(given[name]))
-            if not defaults:
-                monkeypatch.setenv("AGENT_IMAGE_W", "640")
-                monkeypatch.setenv("AGENT_IMAGE_H", "400")
-            planner = providers.build_planner(build.settings_of(LOCAL))
-            settings, controller = build.settings_of(LOCAL), PaintedController()
-            with VncUseAgent(
-                settings=settings, planner=planner, controller=controller
-            ) as agent:
-                agent.run("Look")
-            [request] = server.requests
-        read = (
-            request.body["temperature"],
-            request.body["max_tokens"],
-            png_size(request.images[0]),
-        )
-        assert read == ((0.6, 2048, (1536, 864)) if defaults else (0.1, 99, (640, 400)))
+@pytest.mark.parametrize(
+    ("variables", "temperature", "max_tokens", "size"),
+    [
+        ({}, 0.6, 2048, (1536, 864)),
+        (
+            {
+                "LMSTUDIO_TEMPERATURE": "0.1",
+                "LMSTUDIO_MAX_TOKENS": "99",
+                "AGENT_IMAGE_W": "640",
+                "AGENT_IMAGE_H": "400",
+            },
+            0.1,
+            99,
+            (640, 400),
+        ),
+    ],
+    ids=["defaults", "set"],
+)
+def test_variables_reach_request(
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    temperature: float,
+    max_tokens: int,
+    size: tuple[int, int],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with ChatServer([said("Done.")]) as server:
+        monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
+        settings = build.settings_of(LOCAL)
+        with VncUseAgent(
+            settings=settings,
+            planner=providers.build_planner(settings),
+            controller=PaintedController(),
+        ) as agent:
+            agent.run("Look")
+        [request] = server.requests
+    assert request.body["temperature"] == temperature
+    assert request.body["max_tokens"] == max_tokens
+    assert png_size(request.images[0]) == size
 
 
 @pytest.mark.parametrize(
@@ -480,10 +484,8 @@ def test_run_of_example_ends_in_report(
             json.loads(message["content"]) for message in server.requests[-1].of("tool")
         ]
         images = [png_size(image) for image in server.requests[-1].images]
-    assert (result.outcome, result.message) == (
-        Outcome.DONE,
-        "hello is written in the field.",
-    )
+    assert result.outcome == Outcome.DONE
+    assert result.message == "hello is written in the field."
     assert [each["ok"] for each in results] == [True, False, True, True]
     assert results[1]["error"]["type"] == "empty_text"
     assert controller.typed == "hello"

@@ -262,10 +262,8 @@ def test_prompt_of_file_replaces_prompt(tmp_path: Path) -> None:
 
 
 def test_screenshots_come_first_and_on_request_only() -> None:
-    click, queue = (
-        call("vnc_command", action="mouse_click", **AT),
-        call("action_queue", actions=QUEUE),
-    )
+    click = call("vnc_command", action="mouse_click", **AT)
+    queue = call("action_queue", actions=QUEUE)
     look = call("vnc_command", action="screenshot")
     with chat(
         [click, queue, look, click, click], toolset="vnc_command"
@@ -303,46 +301,47 @@ def test_elements_without_source_are_neither_offered_nor_recommended() -> None:
     assert "detect_elements" not in json.dumps(request.body)
 
 
-def test_timing_and_display_are_configured_at_runtime() -> None:
+def test_timing_is_configured_at_runtime() -> None:
     timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0})
-    assert (
-        timing.configure(step_delay_ms=40)
-        == "step_delay_ms: 40\nmax_seconds_ms: 300000"
-    )
-    assert (
-        timing.configure(screenshot_max_side=720)
-        == "step_delay_ms: 40\nmax_seconds_ms: 300000"
-    )
-    for wrong in (
-        {"step_delay_ms": -1},
-        {"screenshot_max_side": 99},
-        {"screenshot_max_side": "720"},
-    ):
-        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-            timing.configure(**wrong)
+    configured = "step_delay_ms: 40\nmax_seconds_ms: 300000"
+    assert timing.configure(step_delay_ms=40) == configured
+    assert timing.configure(screenshot_max_side=720) == configured
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("step_delay_ms", -1),
+        ("screenshot_max_side", 99),
+        ("screenshot_max_side", "720"),
+    ],
+)
+def test_invalid_configuration_is_rejected(name: str, value: object) -> None:
+    timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0})
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        timing.configure(**{name: value})
+
+
+def test_screenshot_size_is_configured_at_runtime() -> None:
+    timing = Timing(0.04, {"step_delay": 0.04, "max_seconds": 300.0})
     smaller = call(
         "vnc_command", action="configure", params={"screenshot_max_side": 720}
     )
+    asks = call("vnc_command", action="get_timing")
     click = call("vnc_command", action="mouse_click", x=360, y=225)
-    with chat(
-        [smaller, call("vnc_command", action="get_timing"), click],
-        toolset="vnc_command",
-    ) as conversation:
-        for _ in range(2):
-            conversation.act(output=timing.get_timing())
+    with chat([smaller, asks, click], toolset="vnc_command") as conversation:
+        conversation.act(output=timing.get_timing())
+        conversation.act(output=timing.get_timing())
         # in the middle of a pixel of the smaller image
         assert conversation.actions() == [Click(721, 451)]
         before, *_, after = conversation.server.requests
-    lines = after.of("tool")[-1]["content"].splitlines()
-    assert lines == [
+    assert after.of("tool")[-1]["content"].splitlines() == [
         "step_delay_ms: 40",
         "max_seconds_ms: 300000",
         "screenshot: 720 x 450 pixels",
     ]
-    assert [png_size(request.images[0]) for request in (before, after)] == [
-        (1440, 900),
-        (720, 450),
-    ]
+    assert png_size(before.images[0]) == (1440, 900)
+    assert png_size(after.images[0]) == (720, 450)
     assert "which has 720 x 450 pixels" in after.texts[0]
 
 
