@@ -28,7 +28,9 @@ from pytest_vnc_use.types import Click, Frame, Region
 from support.memory_desktop import PaintedController, replayed
 
 SIZE = (400, 300)
-WINDOW, CLOCK, LAMP = (20, 20, 220, 140), (330, 8), Region(300, 200, 316, 216)
+WINDOW = (20, 20, 220, 140)
+CLOCK = (330, 8)
+LAMP = Region(300, 200, 316, 216)
 PLAIN = np.full((300, 400), 0x305070, np.uint32)
 
 
@@ -85,7 +87,8 @@ def drift(
     return str(drifted.value).splitlines()
 
 
-OPEN, PAID = window("Total 3.00", "open"), window("Total 6.00", "paid")
+OPEN = window("Total 3.00", "open")
+PAID = window("Total 6.00", "paid")
 HANGS = "If the program hangs, or ignores the step"
 HALF = window("Total 6.00", "open")
 OTHER = window("Total 6.01", "open")
@@ -186,7 +189,8 @@ def test_drift_of_lamp_that_blinks_no_more_offers_mask() -> None:
     assert remedies[-3] == "  cua-vnc mask test_it.py::test_it 300,200,316,216"
 
 
-LATE, CLOCK_STOPS = "wait longer", "faketime"
+LATE = "wait longer"
+CLOCK_STOPS = "faketime"
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,10 @@ from support.tills import LATER, TASK, Played, Steps, Tills
 
 desktop = pytest.mark.desktop
 SAVE = Click(140, 224)
-STATE, RESULT = Region(500, 120, 740, 160), Region(60, 120, 300, 160)
-SOON, FAILS = "--error-after=0.3", "--go-fails"
+STATE = Region(500, 120, 740, 160)
+RESULT = Region(60, 120, 300, 160)
+SOON = "--error-after=0.3"
+FAILS = "--go-fails"
 BLINKS = "--blink=READY"
 
 
@@ -156,13 +158,19 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("gate", ["step", "end"])
 @desktop
-def test_blinking_status_has_two_variants_and_is_evidence(blinking: Tills) -> None:
+def test_blinking_status_has_two_variants(blinking: Tills, gate: str) -> None:
     (recorded,) = blinking.recording.segments
-    for screen in (recorded.steps[0].screen, recorded.end):
-        (part,) = screen.dynamic
-        assert (part.kind, len(part.variants)) == ("blinks", 2)
-        assert part.region.meets(STATE)
+    screen = recorded.end if gate == "end" else recorded.steps[0].screen
+    (part,) = screen.dynamic
+    assert (part.kind, len(part.variants)) == ("blinks", 2)
+    assert part.region.meets(STATE)
+
+
+@pytest.mark.slow
+@desktop
+def test_blinking_status_is_evidence(blinking: Tills) -> None:
     with blinking.agent("replay", None, BLINKS) as played:
         played.run()
         assert played.agent.assess("it is ready").kind == "holds"
@@ -184,7 +192,8 @@ def test_status_that_blinks_otherwise_drifts(blinking: Tills, other: str) -> Non
 @pytest.mark.slow
 @desktop
 def test_other_answer_of_function_drifts(tmp_path: Path) -> None:
-    tills, answers = Tills(tmp_path, LATER), ["packed"]
+    tills = Tills(tmp_path, LATER)
+    answers = ["packed"]
 
     def order_status(number: int) -> str:
         """The status of an order."""

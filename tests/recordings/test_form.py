@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -209,8 +210,11 @@ def test_unusable_file_is_refused_with_remedy(file: Path, name: str) -> None:
     file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(RecordingError) as raised:
         load(file)
-    for text in (message, str(file), "--vnc-record=rewrite", "--vnc-record=manual"):
-        assert text in str(raised.value)
+    error = str(raised.value)
+    assert message in error
+    assert str(file) in error
+    assert "--vnc-record=rewrite" in error
+    assert "--vnc-record=manual" in error
 
 
 @pytest.mark.parametrize(
@@ -275,22 +279,31 @@ def test_recording_names_no_user_host_or_path(recorded: Tills) -> None:
         str(Path.cwd()),
         tempfile.gettempdir(),
     }
-    message = [
-        place for place in places if len(place) > 2 and place.encode() in content
-    ]
-    assert message == []
-    for clue in (b"127.0.0.1", b"localhost", b"::59", b"/runs/", b"EXIF", b"XMP "):
-        assert clue not in content
-    run = Segment(
-        task="Pay", planner="openai-compatible (qwen at [::1]:8080)", end=Screen()
-    )
+    clues = [place.encode() for place in places if len(place) > 2]
+    clues += [b"127.0.0.1", b"localhost", b"::59", b"/runs/", b"EXIF", b"XMP "]
+    assert [clue for clue in clues if clue in content] == []
+
+
+def test_planner_of_recording_names_no_host() -> None:
+    planner = "openai-compatible (qwen at [::1]:8080)"
+    run = Segment(task="Pay", planner=planner, end=Screen())
     assert run.planner == "openai-compatible (qwen)"
 
 
 ALIKE = (
-    *("test_a", "test_A", "TEST_A", "TestA::test_it", "Testa::test_it"),
-    *("test_it[a.b]", "test_it[a::b]", "test_it[A::b]", "test_it[A.b]"),
-    *("test_it[NaN]", "test_it[nan]", "basket", "basket-0a1b2c3d"),
+    "test_a",
+    "test_A",
+    "TEST_A",
+    "TestA::test_it",
+    "Testa::test_it",
+    "test_it[a.b]",
+    "test_it[a::b]",
+    "test_it[A::b]",
+    "test_it[A.b]",
+    "test_it[NaN]",
+    "test_it[nan]",
+    "basket",
+    "basket-0a1b2c3d",
 )
 """Tests whose files a disk may take for one."""
 ODD = ("a/b", "a:b", "ä", "a\u0308", "x" * 300, "x" * 301, "a ", "a", ".")
@@ -338,20 +351,42 @@ def metered(*dollars: float | None, uncounted: bool = False) -> Meter:
     return meter
 
 
-def test_dollars_need_every_call_counted() -> None:
+def test_dollars_of_counted_calls_are_added() -> None:
     assert metered(0.1, 0.2).live() == Live(seconds=2.0, dollars=0.3)
-    for meter in metered(), metered(None, 0.1), metered(0.1, 0.1, uncounted=True):
-        assert meter.live() == Live(seconds=2.0)
-    known = (Live(seconds=20, dollars=0.5), metered(0.1))
-    assert saved_by([known, (Live(seconds=10, dollars=1), metered())]) == (
-        pytest.approx(25.92),
-        pytest.approx(1.4),
+
+
+@pytest.mark.parametrize(
+    "meter",
+    [metered(), metered(None, 0.1), metered(0.1, 0.1, uncounted=True)],
+    ids=["no call", "unpriced", "uncounted"],
+)
+def test_dollars_need_every_call_counted(meter: Any) -> None:
+    assert meter.live() == Live(seconds=2.0)
+
+
+KNOWN_COST = (Live(seconds=20, dollars=0.5), metered(0.1))
+
+
+@pytest.mark.parametrize(
+    ("replays", "seconds", "dollars"),
+    [
+        ([KNOWN_COST, (Live(seconds=10, dollars=1), metered())], 25.92, 1.4),
+        ([KNOWN_COST, (Live(seconds=2.04), metered())], 17.96, None),
+    ],
+    ids=["all known", "dollars unknown"],
+)
+def test_saved_dollars_need_every_replay_counted(
+    replays: Any, seconds: float, dollars: float | None
+) -> None:
+    assert saved_by(replays) == (
+        pytest.approx(seconds),
+        dollars and pytest.approx(dollars),
     )
-    assert saved_by([known, (Live(seconds=2.04), metered())]) == (
-        pytest.approx(17.96),
-        None,
-    )
-    assert saved_by([]) is saved_by([known, (None, metered())]) is None
+
+
+@pytest.mark.parametrize("replays", [[], [KNOWN_COST, (None, metered())]])
+def test_nothing_saved_without_known_replays(replays: Any) -> None:
+    assert saved_by(replays) is None
 
 
 FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}

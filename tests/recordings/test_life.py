@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -117,24 +117,32 @@ def test_states_lead_to_an_end_and_are_reached() -> None:
     assert reached == set(State)
 
 
-@pytest.mark.parametrize("before", State, ids=lambda state: state.title)
-def test_illegal_moves_are_refused(before: State) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (before, after)
+        for before, after in product(State, State)
+        if after not in MOVES[before]
+    ],
+    ids=lambda state: state.title,
+)
+def test_illegal_move_is_refused(before: State, after: State) -> None:
     heard = Heard()
     life = Life(before, heard)
-    for after in set(State) - set(MOVES[before]):
-        with pytest.raises(
-            IllegalMove, match=f"from '{before.title}' to '{after.title}'"
-        ):
-            life.move(after)
+    with pytest.raises(IllegalMove, match=f"from '{before.title}' to '{after.title}'"):
+        life.move(after)
     assert life.state is before
     assert heard.moves == []
 
 
-def test_nothing_is_performed_after_an_end_or_a_drift() -> None:
-    for state in (*LAST, State.MOVED_ON, State.FINISHED):
-        assert State.ACTING not in MOVES[state]
-    for state in (State.DRIFTED, State.BUG):
-        assert not {State.WAITING, State.ACTING, State.PASSED} & set(MOVES[state])
+@pytest.mark.parametrize("state", [*LAST, State.MOVED_ON, State.FINISHED])
+def test_nothing_is_performed_after_end(state: State) -> None:
+    assert State.ACTING not in MOVES[state]
+
+
+@pytest.mark.parametrize("state", [State.DRIFTED, State.BUG])
+def test_nothing_is_performed_or_passed_after_drift(state: State) -> None:
+    assert not {State.WAITING, State.ACTING, State.PASSED} & set(MOVES[state])
 
 
 PRESS = KeyCombo(("a",))

@@ -22,7 +22,8 @@ from support.agents import agent_of
 from support.paths import ROOT
 from support.served_screen import served_screen
 
-NAME, TASK = "press", "Press a key"
+NAME = "press"
+TASK = "Press a key"
 
 
 class Presses:

@@ -136,7 +136,8 @@ def test_judge_is_asked_without_mask_that_hides_claim(left: int) -> None:
     assert bool(compared[CLAIM].frame.redacted) == (left == 300)
 
 
-SAVE, NOTHING = Click(140, 224), Click(600, 350)
+SAVE = Click(140, 224)
+NOTHING = Click(600, 350)
 RESULT = Region(60, 120, 300, 160)
 
 
@@ -222,7 +223,8 @@ def test_evidence_waits_for_what_moves_now(
     assert judge.judge(CLAIM, frame, timeout_s=9, report=lambda _: None).kind == kind
 
 
-SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")
+SAVED = drawn("saved")
+PASSING = drawn("saving …", (20, 160)) & drawn("saved")
 """The judged screen, and the recorded end: a line at the bottom was gone when the claim
 was judged.
 """

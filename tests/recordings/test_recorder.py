@@ -65,17 +65,20 @@ def filled(region: Region) -> Pixels:
     return pixels
 
 
-TILE, NEXT_TILE = Region(64, 64, 96, 96), Region(96, 64, 128, 96)
-ALL_OF_TILE, CORNER = Region(60, 60, 100, 100), Region(288, 192, 320, 200)
-CARET, LAMP, CARET_IN_NEXT = (
-    Region(70, 66, 72, 86),
-    Region(70, 66, 82, 78),
-    Region(96, 66, 97, 86),
-)
-BLANK, AT = drawn("total 3.00"), (TILE.left + 10, TILE.top + 10)
+TILE = Region(64, 64, 96, 96)
+NEXT_TILE = Region(96, 64, 128, 96)
+ALL_OF_TILE = Region(60, 60, 100, 100)
+CORNER = Region(288, 192, 320, 200)
+CARET = Region(70, 66, 72, 86)
+LAMP = Region(70, 66, 82, 78)
+CARET_IN_NEXT = Region(96, 66, 97, 86)
+BLANK = drawn("total 3.00")
+AT = (TILE.left + 10, TILE.top + 10)
 SPINS = Turning(BLANK, filled(Region(66, 66, 94, 94)), moving=(TILE,))
 REACHES = Turning(
-    *(BLANK, filled(Region(66, 64, 94, 94)), filled(Region(78, 63, 79, 64))),
+    BLANK,
+    filled(Region(66, 64, 94, 94)),
+    filled(Region(78, 63, 79, 64)),
     moving=(TILE, Region(64, 32, 96, 64)),
 )
 
@@ -201,7 +204,9 @@ class Later(PaintedController):
 
 
 MARK = Region(76, 66, 84, 74)
-RED, OLD, NEW = 0xC00000, 0x808080, 0x00C000
+RED = 0xC00000
+OLD = 0x808080
+NEW = 0x00C000
 UNTIL_SAVED = {0.0: RED, 2.1: NEW}
 """A mark that is red until the file is saved. The desktop waits for 1.2 s first."""
 BLINKING = {0.5 * turn: (RED, NEW)[turn % 2] for turn in range(12)}
@@ -294,7 +299,9 @@ def test_part_that_rests_while_judged_is_left_out(tills: Tills) -> None:
         assert played.agent.assess(CLAIM).kind == "holds"
 
 
-WHITE, BLACK, GREY = 0xFFFFFF, 0, 0x404040
+WHITE = 0xFFFFFF
+BLACK = 0
+GREY = 0x404040
 
 
 def replayed(tills: Tills, *till: str, rehearsal: Rehearsal | None = None) -> list[str]:
@@ -384,10 +391,8 @@ def opened(
 
 def test_opened_border_23_levels_off_is_four_parts() -> None:
     box = Region(100, 100, 400, 180)
-    was, now = (
-        boxes_drawn(*outline(box, GREY)),
-        boxes_drawn(*outline(box, GREY + 0x171717)),
-    )
+    was = boxes_drawn(*outline(box, GREY))
+    now = boxes_drawn(*outline(box, GREY + 0x171717))
     learnt = opened(was, now)
     assert learnt is not None
     assert len(learnt.parts) == 4
@@ -412,10 +417,8 @@ def test_opened_large_or_scattered_difference_is_none(boxes: list[Region]) -> No
 
 
 def test_opened_drawing_elsewhere_is_none() -> None:
-    was, moved = (
-        boxes_drawn((Region(100, 100, 140, 104), BLACK)),
-        boxes_drawn((Region(100, 101, 140, 105), BLACK)),
-    )
+    was = boxes_drawn((Region(100, 100, 140, 104), BLACK))
+    moved = boxes_drawn((Region(100, 101, 140, 105), BLACK))
     assert opened(was, moved) is not None
     assert opened(was, boxes_drawn((Region(100, 108, 140, 112), BLACK))) is None
 

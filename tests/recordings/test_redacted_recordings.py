@@ -17,7 +17,8 @@ from support.paths import PROGRAMS
 from support.tills import Steps, Tills
 
 TASK = "Sign in with <secret:CODE>"
-FIRST, SECOND = "8264017359", "a longer code"
+FIRST = "8264017359"
+SECOND = "a longer code"
 STEPS = (TypeText("<secret:CODE>", 200, 68), TypeText("", press_enter=True))
 INSIDE = np.s_[54:82, 64:356]
 """What is inside the field's frame."""

@@ -166,27 +166,42 @@ class Repository:
 
 def test_changes_of_neighbouring_steps_merge(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
-    for number, branch in enumerate(("first", "second", "third")):
-        repository.change(branch, number)
-    for branch in ("first", "second"):
-        merged = repository.git("merge", "-q", "--no-edit", branch)
-        assert merged.returncode == 0, merged.stdout
+    repository.change("first", 0)
+    repository.change("second", 1)
+    repository.change("third", 2)
+    first = repository.git("merge", "-q", "--no-edit", "first")
+    assert first.returncode == 0, first.stdout
+    second = repository.git("merge", "-q", "--no-edit", "second")
+    assert second.returncode == 0, second.stdout
     shown = [screen.pixels().tobytes() for screen in screens(read(repository.file))]
-    texts = ("first start", "second typed", "third more", "end")
+    texts = ["first start", "second typed", "third more", "end"]
     assert shown == [drawn(text).tobytes() for text in texts]
 
 
-def test_conflict_in_one_step_is_refused_until_resolved(tmp_path: Path) -> None:
+@pytest.fixture
+def conflict(tmp_path: Path) -> Repository:
+    """A merge of two changes of one step."""
     repository = Repository(tmp_path)
     repository.change("ours", 1)
     repository.change("theirs", 1)
     assert repository.git("merge", "-q", "ours").returncode == 1
+    return repository
+
+
+def test_conflict_in_one_step_is_refused(conflict: Repository) -> None:
     with pytest.raises(RecordingError, match="conflict marks of a merge"):
-        load(repository.file)
-    repository.git("checkout", "--theirs", "--", f"test_it/{FILE}")
+        load(conflict.file)
+    conflict.git("checkout", "--theirs", "--", f"test_it/{FILE}")
     with pytest.raises(RecordingError, match=r"s2\.webp' is not of the same version"):
-        load(repository.file)
-    for commit, branch in (("HEAD", "theirs"), ("MERGE_HEAD", "ours")):
-        repository.git("checkout", commit, "--", "test_it")
-        shown = read(repository.file).steps[1].screen.pixels()
-        assert shown.tobytes() == drawn(f"{branch} typed").tobytes()
+        load(conflict.file)
+
+
+@pytest.mark.parametrize(
+    ("commit", "branch"), [("HEAD", "theirs"), ("MERGE_HEAD", "ours")]
+)
+def test_resolved_conflict_is_read(
+    conflict: Repository, commit: str, branch: str
+) -> None:
+    conflict.git("checkout", commit, "--", "test_it")
+    shown = read(conflict.file).steps[1].screen.pixels()
+    assert shown.tobytes() == drawn(f"{branch} typed").tobytes()
