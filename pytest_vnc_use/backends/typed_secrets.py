@@ -363,8 +363,8 @@ class RedactingController(ForwardingController):
         near = [field.grown(_APART_PX[1], screen.shape) for field in fields]
         beside = []
         for box in boxes:
-            is_known = any(map(box.is_part_of, fields))
-            if any(map(box.meets, near)) and not is_known:
+            is_known = box.is_part_of_any(fields)
+            if box.meets_any(near) and not is_known:
                 beside.append(box)
         return beside
 

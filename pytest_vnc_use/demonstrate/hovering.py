@@ -64,7 +64,7 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
         return np.where(has_changed, before.pixels(), current)
 
     moving = [part.region for part in now.dynamic]
-    apart = [part for part in before.dynamic if not any(map(part.region.meets, moving))]
+    apart = [part for part in before.dynamic if not part.region.meets_any(moving)]
     dynamic = merged((*apart, *now.dynamic))
     return Screen(dynamic=dynamic, stable_s=now.stable_s, pixels=pixels)
 

@@ -95,7 +95,7 @@ def _names(item: pytest.Item, boxes: Iterable[Region]) -> Iterator[tuple[str, Re
     for was, element in zip(step.elements, now, strict=False):
         if was is None or element is None or not (was.name and element.name):
             continue
-        if was.name != element.name and any(map(element.box.meets, boxes)):
+        if was.name != element.name and element.box.meets_any(boxes):
             sentence = _sentence(was.name, element.name, f"name of the {element.role}")
             yield sentence, element.box
 

@@ -51,6 +51,9 @@ from pytest_vnc_use.types import Frame, Region
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.verdicts import end_state_claim
 
+_OVER = {"model": OVER, "hand": OVER}
+"""Why a task that is over cannot be continued, by the answer."""
+
 
 @dataclass(frozen=True)
 class ChangedTarget:
@@ -137,15 +140,17 @@ class Review:
         """
         targets = points(step.action)
         changes = self._used.get(id(step.screen), ())
-        around = [change for change in changes if any(map(change.cell.holds, targets))]
-        return bool(around)
+        return any(change.cell.holds_any(targets) for change in changes)
 
     def known(self, screen: Pixels) -> Pixels:
         """Return a recorded screen as the product has it now, as far as that was
         accepted.
         """
-        changes = [accepted.change for accepted in self.test.reviewer.accepted]
-        return painted(screen, [change for change in changes if change.is_in(screen)])
+        changes = []
+        for accepted in self.test.reviewer.accepted:
+            if accepted.change.is_in(screen):
+                changes.append(accepted.change)
+        return painted(screen, changes)
 
     def ask(
         self,
@@ -173,22 +178,18 @@ class Review:
             if not moved:
                 due_at = segment.points_at(number)
                 masks = offered_masks(mismatch, gate, seen, due_at)
+            masked_px = int(mask_of(masks, seen.shape).sum())
+            concerned = self._concerned(masks, screen)
+            refused = _OVER if is_over else self.test.refused
             at = tuple(target.point for target in targets)
-            boxes = mismatch.boxes
             directory = self.test.directory_of_images()
             question = Question(
                 self.test.name,
                 mismatch.problem,
-                boxes,
-                images_of(directory, gate.expected, frame, boxes, at),
+                mismatch.boxes,
+                images_of(directory, gate.expected, frame, mismatch.boxes, at),
                 acts=tuple(target.step for target in targets),
-                offer=Offer(
-                    moved,
-                    masks,
-                    int(mask_of(masks, seen.shape).sum()),
-                    self._concerned(masks, screen),
-                    {"model": OVER, "hand": OVER} if is_over else self.test.refused,
-                ),
+                offer=Offer(moved, masks, masked_px, concerned, refused),
             )
             answer = self.test.reviewer.ask(question, changes, at)
             self._mask(answer.kind, screen, masks)
@@ -269,9 +270,7 @@ class Review:
         changes = changes_of(gate, seen, boxes)
         earlier = self.test.reviewer.about(claim, gate, seen)
         cells = [answered.change.cell for answered in earlier]
-        new = [
-            change for change in changes if not any(map(change.box.is_part_of, cells))
-        ]
+        new = [change for change in changes if not change.box.is_part_of_any(cells)]
         if earlier and not new:
             answer = earlier[-1].answer
             changes = [answered.change for answered in earlier]
@@ -310,15 +309,19 @@ class Review:
             history = [*screen.history, *self._history(changes)]
             if screen is taken_over:
                 history += self.replaced
-            fields: dict[str, object] = {"history": tuple(history)}
-            if added := self.masks_at.get(screen.gate):
-                fields["masks"] = joined(screen.masks, added)
-            if painted_in := changes or passed.get(id(screen), []):
-                fields["pixels"] = lambda: painted(screen.pixels(), painted_in)
+            added = self.masks_at.get(screen.gate, ())
+            fields: dict[str, object] = {
+                "history": tuple(history),
+                "masks": joined(screen.masks, added),
+            }
+            shown = changes or passed.get(id(screen), [])
+            if shown:
+                fields["pixels"] = lambda: painted(screen.pixels(), shown)
             return screen.model_copy(update=fields)
 
+        accepted = with_screens(recording, with_changes)
         masks = joined(recording.masks, self.masks)
-        return with_screens(recording, with_changes).model_copy(update={"masks": masks})
+        return accepted.model_copy(update={"masks": masks})
 
     def _history(self, changes: Sequence[Change]) -> list[Accepted]:
         """Return who accepted these changes of a screen, and when."""
@@ -360,11 +363,12 @@ class Review:
         """
         is_end = evidence.claim == end_state_claim(segment.task)
         pixels = evidence.screen.pixels()
-        return [
-            change
-            for change in self._used.get(id(segment.end), ())
-            if (is_end or not evidence.is_about(change.box)) and change.is_in(pixels)
-        ]
+        beside = []
+        for change in self._used.get(id(segment.end), ()):
+            is_beside = is_end or not evidence.is_about(change.box)
+            if is_beside and change.is_in(pixels):
+                beside.append(change)
+        return beside
 
 
 def _changed_targets(

@@ -108,8 +108,9 @@ class Allowances:
 
     def masks_on(self, screen: Screen) -> tuple[Region, ...]:
         """Return `masks`, with those that a reviewer added to this screenshot alone."""
-        added = self.review.masks_at.get(screen.gate, ()) if self.review else ()
-        return (*self.masks, *added)
+        if self.review is None:
+            return self.masks
+        return (*self.masks, *self.review.masks_at.get(screen.gate, ()))
 
     def widened(self, made: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen, with what other screens have taught."""
@@ -184,7 +185,7 @@ class GatePosition:
         """
         now = clock.monotonic()
         for until, part in self.passing:
-            is_on_target = any(map(part.region.meets, self.gate.targets))
+            is_on_target = part.region.meets_any(self.gate.targets)
             if now < until and not is_on_target:
                 yield part
 
@@ -339,12 +340,13 @@ class Course:
         """
         step = self.newest_step
         review = self.allowances.review
-        if not (step and review and performed.elements and review.has_changed(step)):
+        if step is None or review is None or not performed.elements:
             return
-        steps = list(self.segment.steps)
-        named = step.model_copy(update={"elements": performed.elements})
-        steps[self._next - 1] = named
-        self.segment = self.segment.model_copy(update={"steps": tuple(steps)})
+        if review.has_changed(step):
+            steps = list(self.segment.steps)
+            named = step.model_copy(update={"elements": performed.elements})
+            steps[self._next - 1] = named
+            self._replace_steps(steps)
 
     def forget_frame(self) -> None:
         """Note that something is done, so that no earlier frame is handed on."""
@@ -362,11 +364,13 @@ class Course:
         first = self._next
         before = self.segment.steps[:first]
         after = self.segment.steps[until:]
-        steps = (*before, *performed, *after)
-        self.segment = self.segment.model_copy(update={"steps": steps})
+        self._replace_steps([*before, *performed, *after])
         self._by_hand = range(first, first + len(performed))
         self._position = None
         self.position.opened_at = clock.monotonic()
+
+    def _replace_steps(self, steps: Sequence[RecordedStep]) -> None:
+        self.segment = self.segment.model_copy(update={"steps": tuple(steps)})
 
     def difference(self, seen: Pixels) -> Mismatch | None:
         """Return what differs from the gate: from its screen, from what was accepted,
@@ -467,7 +471,7 @@ class Course:
                 break
             shown = [*known, screen.pixels()]
             unlike = unknown_parts(transient, shown, left_out)
-            regions = [part for part in regions if any(map(part.meets, unlike))]
+            regions = [part for part in regions if part.meets_any(unlike)]
         return regions
 
     def _screens_beside(self) -> list[Pixels]:
@@ -478,8 +482,9 @@ class Course:
         if self.before:
             beside.append(self.before.gate.expected)
         review = self.allowances.review
-        accepted = [review.known(screen) for screen in beside] if review else []
-        return beside + accepted
+        if review:
+            beside += [review.known(screen) for screen in beside]
+        return beside
 
     def _screens_passing(self) -> list[Pixels]:
         """Return what was seen to pass at any step, and the screen after the next

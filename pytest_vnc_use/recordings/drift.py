@@ -402,7 +402,7 @@ def offered_masks(
     """
     masks = _masks_of(mismatch, gate, seen)
     for mask in masks:
-        if any(map(mask.holds, due_at)):
+        if mask.holds_any(due_at):
             return ()
     return masks
 
@@ -527,7 +527,7 @@ def _is_of_targets(mismatch: Mismatch, gate: Gate, seen: Pixels, run: Segment) -
         targets += run.points_at(number)
     for box in mismatch.boxes:
         cell = cell_around(box, gate.expected, seen)
-        if not any(map(cell.holds, targets)):
+        if not cell.holds_any(targets):
             return False
     return True
 

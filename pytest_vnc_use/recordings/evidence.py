@@ -442,7 +442,7 @@ def _is_moving(mismatch: Mismatch | None, frame: Frame) -> bool:
     """Return whether all that differs is within the moving parts of a frame."""
     if mismatch is None or not mismatch.boxes:
         return False
-    return all(any(map(box.meets, frame.moving)) for box in mismatch.boxes)
+    return all(box.meets_any(frame.moving) for box in mismatch.boxes)
 
 
 class Answers:

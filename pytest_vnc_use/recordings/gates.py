@@ -12,7 +12,13 @@ import numpy as np
 
 from pytest_vnc_use.backends.pixels import box_of, boxes_of
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing
+from pytest_vnc_use.recordings.images import (
+    Mask,
+    Pixels,
+    changed_tiles,
+    differing,
+    levels_of,
+)
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import CARET_PX, REDACTED_COLOUR, Action, Region
 from pytest_vnc_use.types.actions import Point, points
@@ -145,9 +151,11 @@ class Gate:
         differs = really_differing(self.expected, seen, self.ignored)
         if differs.any():
             for part in passing:
+                shown = part.region.part_of(seen)
+                is_other = differing(part.variants[0].pixels(), shown)
                 # `part_of` is a view: what passes is no longer marked in `differs`
                 there = part.region.part_of(differs)
-                there &= differing(part.variants[0].pixels(), part.region.part_of(seen))
+                there &= is_other
         if differs.any() and not self._is_unpressed(differs, seen):
             return self._difference(differs)
         for part in self.parts:
@@ -162,7 +170,8 @@ class Gate:
             return None
         # A caret blinks: it has arrived once the pixels there differ from those before
         # the step.
-        if (step.caret.part_of(acted_on) != step.caret.part_of(seen)).any():
+        was = step.caret.part_of(acted_on)
+        if (was != step.caret.part_of(seen)).any():
             return None
         problem = f"the caret is not where it was moved by {step.name}"
         return Mismatch(problem, step.caret)
@@ -178,7 +187,7 @@ class Gate:
         """
         box = box_of(differs)
         step = self.step
-        if step is None or not any(map(box.holds, step.pressed)):
+        if step is None or not box.holds_any(step.pressed):
             return False
         inside = np.s_[_PRESSED_PX:-_PRESSED_PX, _PRESSED_PX:-_PRESSED_PX]
         if box.part_of(differs)[inside].any():
@@ -198,7 +207,8 @@ class Gate:
         """Return the mismatch whose pixels are marked, with the place that says most
         about its cause: the next target, else the newest step's effect.
         """
-        near_px = int((differs & mask_of(self.targets, differs.shape)).sum())
+        near_targets = mask_of(self.targets, differs.shape)
+        near_px = int((differs & near_targets).sum())
         step = self.step
         is_effect = step is not None and bool((differs & step.changed).any())
         if near_px:
@@ -229,9 +239,7 @@ class Gate:
         known parts within it.
         """
         regions = [part.region for part in parts]
-        kept = [
-            part for part in self.parts if not any(map(part.region.is_part_of, regions))
-        ]
+        kept = [part for part in self.parts if not part.region.is_part_of_any(regions)]
         ignored = self.ignored | mask_of(regions, self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
 
@@ -245,16 +253,21 @@ class BlinkWatch:
     """A record of the variants that blinking parts have shown since it was made."""
 
     def __init__(self, blinking: Iterable[DynamicRegion]) -> None:
-        self._unseen = {part: set(range(len(part.variants))) for part in blinking}
+        self._unseen: dict[DynamicRegion, set[int]] = {}
+        """The numbers of the variants that each part has not shown yet."""
+        for part in blinking:
+            self._unseen[part] = set(range(len(part.variants)))
 
     def note(self, seen: Pixels) -> Mismatch | None:
         """Note the variants on the screen; return where a variant is still missing,
         None once all were seen.
         """
         for part, unseen in self._unseen.items():
-            if (variant := variant_of(part, seen)) is not None:
+            variant = variant_of(part, seen)
+            if variant is not None:
                 unseen.discard(variant)
-            if (part.region.part_of(seen) == REDACTED_COLOUR).any():
+            is_redacted = part.region.part_of(seen) == REDACTED_COLOUR
+            if is_redacted.any():
                 unseen.clear()
         for part, unseen in self._unseen.items():
             if unseen:
@@ -299,13 +312,14 @@ def gate(
     `before` is None where nothing was done yet.
     """
     shape = expected.shape
-    with_variants = [
-        part
-        for part in parts
-        if part.variants and not any(map(part.region.is_part_of, masks))
-    ]
-    without_variants = [part.region for part in parts if not part.variants]
-    hidden = mask_of((*masks, *without_variants), shape)
+    with_variants = []
+    hidden_regions = list(masks)
+    for part in parts:
+        if not part.variants:
+            hidden_regions.append(part.region)
+        elif not part.region.is_part_of_any(masks):
+            with_variants.append(part)
+    hidden = mask_of(hidden_regions, shape)
     ignored = hidden | mask_of((part.region for part in parts), shape)
     first_gate = Gate(expected, ignored, hidden, tuple(with_variants), targets)
     if before is None:
@@ -335,7 +349,7 @@ def _carets_apart(
     """
     carets = [part.region for part in parts if part.kind == "caret"]
     regions = [other.region for other in others]
-    return [caret for caret in carets if not any(map(caret.meets, regions))]
+    return [caret for caret in carets if not caret.meets_any(regions)]
 
 
 def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
@@ -376,12 +390,8 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
 
 def _levels_apart(colours: Pixels, others: Pixels) -> int:
     """Return the largest difference of a level of red, green or blue."""
-    apart = 0
-    for shift in (0, 8, 16):
-        levels = (colours >> shift & 0xFF).astype(np.int64)
-        other_levels = (others >> shift & 0xFF).astype(np.int64)
-        apart = max(apart, int(abs(levels - other_levels).max()))
-    return apart
+    distance = np.abs(levels_of(colours) - levels_of(others))
+    return int(distance.max())
 
 
 def unknown_parts(
@@ -404,7 +414,8 @@ def unknown_parts(
     boxes = []
     for box in boxes_of(marked):
         pixels = box.part_of(seen)[box.part_of(marked)]
-        if not box.is_within(CARET_PX) and (pixels != pixels[0]).any():
+        is_plain = bool((pixels == pixels[0]).all())
+        if not is_plain and not box.is_within(CARET_PX):
             boxes.append(box)
     return boxes
 
@@ -420,11 +431,11 @@ def is_recoloured(
         before  A A B B A      now  C C D D C    the same drawing: A is C, B is D
                                     C C D E C    another one: B is D and E
     """
-    if not any(map(box.holds, targets)):
+    if not box.holds_any(targets):
         return False
     inside = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
-    was = box.part_of(before)[inside]
-    now = box.part_of(seen)[inside]
+    was = box.part_of(before)[inside].ravel()
+    now = box.part_of(seen)[inside].ravel()
     # `kinds` has for each pixel the number of its colour before
     colours, kinds = np.unique(was, return_inverse=True)
     for shift in (0, 8, 16):
@@ -432,8 +443,8 @@ def is_recoloured(
         # the darkest and the lightest that each colour has become, in this channel
         least = np.full(len(colours), 0xFF)
         greatest = np.zeros(len(colours), np.int64)
-        np.minimum.at(least, kinds.ravel(), level.ravel())
-        np.maximum.at(greatest, kinds.ravel(), level.ravel())
+        np.minimum.at(least, kinds, level)
+        np.maximum.at(greatest, kinds, level)
         if (greatest - least > _SAME_COLOUR_LEVELS).any():
             return False
     # a drawing that is plain now is gone

@@ -84,7 +84,7 @@ class Rehearsal:
         taken = [part.region for part in (*screen.dynamic, *learnt)]
         fitting = []
         for part in self._known:
-            if any(map(part.region.meets, taken)):
+            if part.region.meets_any(taken):
                 continue
             recorded = part.variants[0].pixels()
             shown = part.region.part_of(gate.expected)
@@ -188,7 +188,7 @@ def _join(
     new = [part.region for part in more]
     kept = []
     for part in parts:
-        is_replaced = any(map(part.region.is_part_of, new))
+        is_replaced = part.region.is_part_of_any(new)
         if part.kind != "unstable" or not is_replaced:
             kept.append(part)
     return (*kept, *more)
@@ -211,7 +211,7 @@ def _other_variants(
     differs = really_differing(gate.expected, seen, gate.ignored)
     boxes = _boxes_to_learn(mismatch, differs)
     for blinking in gate.blinking:
-        if any(map(blinking.region.meets, boxes)):
+        if blinking.region.meets_any(boxes):
             return
     for box in boxes:
         known = [part for part in unstable if part.region.meets(box)]

@@ -308,5 +308,7 @@ def _seen(observation: Observation) -> Pixels:
 
 
 def _last_step(observation: Observation) -> Step | None:
-    steps = observation.turns[-1].steps if observation.turns else ()
+    if not observation.turns:
+        return None
+    steps = observation.turns[-1].steps
     return steps[-1] if steps else None

@@ -86,11 +86,12 @@ def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
     """
     painted_screen: Pixels = screen.copy()
     for change in changes:
+        cell = change.cell
         # a pixel around it too, as its box may be that much larger at another gate
-        near = mask_of([change.box.grown(1, screen.shape)], screen.shape)
-        shown = change.cell.part_of(near) & change.compared
+        near = change.box.grown(1, screen.shape)
+        shown = cell.part_of(mask_of([near], screen.shape)) & change.compared
         shown &= change.new != REDACTED_COLOUR
-        change.cell.part_of(painted_screen)[shown] = change.new[shown]
+        cell.part_of(painted_screen)[shown] = change.new[shown]
     return painted_screen
 
 
@@ -110,9 +111,8 @@ class AnsweredChange:
         """Return whether the answer holds for actions at these points: none is in the
         changed cell, or it was asked.
         """
-        return all(
-            self._was_asked(point) for point in due if self.change.cell.holds(point)
-        )
+        concerned = [point for point in due if self.change.cell.holds(point)]
+        return all(map(self._was_asked, concerned))
 
     def _was_asked(self, point: Point) -> bool:
         x, y = point
@@ -161,12 +161,13 @@ class Reviewer:
 
     def about(self, claim: str, gate: Gate, seen: Pixels) -> list[AnsweredChange]:
         """Return the answers about a claim whose change a screen shows again."""
-        return [
-            earlier
-            for earlier in self.answered
-            if earlier.claim == claim
-            and earlier.change.is_in(gate.expected, seen, gate.ignored)
-        ]
+        about = []
+        for earlier in self.answered:
+            if earlier.claim != claim:
+                continue
+            if earlier.change.is_in(gate.expected, seen, gate.ignored):
+                about.append(earlier)
+        return about
 
     def ask(
         self,
@@ -226,5 +227,6 @@ class ReviewedTest:
         """Return the run directory; before the first run, a temporary one."""
         if self.directory is None:
             self._temporary = TemporaryDirectory(prefix="vnc-use-accept-")
-            self.directory = RunDirectory.create(Path(self._temporary.name), "claims")
+            path = Path(self._temporary.name)
+            self.directory = RunDirectory.create(path, "claims")
         return self.directory

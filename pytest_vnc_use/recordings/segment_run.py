@@ -268,13 +268,9 @@ class SegmentRun:
             others = (claim for claim in claims if claim not in replayed.claims)
             claims = (*replayed.claims, *others)
             confirmed_by = replayed.confirmed_by
-        return self.ended.model_copy(
-            update={
-                "claims": claims,
-                "live": replayed.live if replayed else self._figures(self.ended),
-                "confirmed_by": confirmed_by,
-            }
-        )
+        live = replayed.live if replayed else self._figures(self.ended)
+        judged = {"claims": claims, "live": live, "confirmed_by": confirmed_by}
+        return self.ended.model_copy(update=judged)
 
     def _figures(self, ended: Segment) -> Live | None:
         """Return what the live run took. One by hand and a healed one have no

@@ -4,6 +4,7 @@ screen ended.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -105,14 +106,26 @@ class Region:
         down = self.top < other.bottom and other.top < self.bottom
         return across and down
 
+    def meets_any(self, others: Iterable[Region]) -> bool:
+        """Return whether the region shares a pixel with one of some others."""
+        return any(map(self.meets, others))
+
     def is_part_of(self, other: Region) -> bool:
         """Return whether the region lies within another."""
         return self.joined(other) == other
+
+    def is_part_of_any(self, others: Iterable[Region]) -> bool:
+        """Return whether the region lies within one of some others."""
+        return any(map(self.is_part_of, others))
 
     def holds(self, point: tuple[int, int]) -> bool:
         """Return whether a pixel is in the region."""
         x, y = point
         return self.left <= x < self.right and self.top <= y < self.bottom
+
+    def holds_any(self, points: Iterable[tuple[int, int]]) -> bool:
+        """Return whether one of these pixels is in the region."""
+        return any(map(self.holds, points))
 
     def grown(self, by_px: int, shape: tuple[int, ...]) -> Region:
         """Return the region grown by a number of pixels at each side, within a screen

@@ -121,7 +121,7 @@ class RoundGroup:
         test, recorded = asked.screen
         for (masked_test, masked_screen), masks in self.masks.items():
             is_there = self.kind == "mask" or masked_screen == recorded
-            if masked_test == test and is_there and any(map(box.is_part_of, masks)):
+            if masked_test == test and is_there and box.is_part_of_any(masks):
                 return True
         return False
 
