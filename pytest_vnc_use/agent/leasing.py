@@ -456,7 +456,6 @@ def connect(
         encoding=encoding,
         watch=vnc.Watch(
             None if may_stay_blank else settings.start_seconds,
-            vnc.FROZEN_S,
             program_exit_reason=program_exit_reason,
         ),
         browser=browser,

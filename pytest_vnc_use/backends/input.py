@@ -5,12 +5,13 @@ keys are pressed, and releases them.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
+from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed
 from pytest_vnc_use.backends.rfb_connection import RfbConnection
 from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.errors import ActionError
@@ -342,7 +343,7 @@ class Keyboard:
 
     def _send(self, events: Sequence[tuple[int, bool]]) -> None:
         data = b"".join(
-            key_event(keysym, down, self._quirks.scancodes.get(keysym, 0))
+            _key_event(keysym, down, self._quirks.scancodes.get(keysym, 0))
             for keysym, down in events
         )
         protocol = self._connection.protocol
@@ -388,6 +389,16 @@ class Keyboard:
             f" manager, and no pixel changed within {_PASTED_LATE.first_change_s} s."
             " Focus a text field first"
         )
+
+
+def _key_event(keysym: int, down: bool, scancode: int) -> bytes:
+    """Return the message that a key went down or up.
+
+    Send a scan code only to a server that has confirmed scan codes.
+    """
+    if scancode:
+        return struct.pack(">BBHII", 255, 0, down, keysym, scancode)
+    return struct.pack(">BBxxI", 4, down, keysym)
 
 
 def scroll_of(

@@ -28,7 +28,6 @@ own pace:
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Union
@@ -191,16 +190,6 @@ def quirks_of(
     if _TIGHT_SECURITY in security_types:
         return ServerQuirks("latin-1")
     return ServerQuirks("ascii", substitutes=KEYPAD_CHARACTERS)
-
-
-def key_event(keysym: int, down: bool, scancode: int = 0) -> bytes:
-    """Return the message that a key went down or up.
-
-    Send a scan code only to a server that has confirmed scan codes.
-    """
-    if scancode:
-        return struct.pack(">BBHII", 255, 0, down, keysym, scancode)
-    return struct.pack(">BBxxI", 4, down, keysym)
 
 
 @dataclass(frozen=True)

@@ -61,10 +61,6 @@ from pytest_vnc_use.types.wire import Wire
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser import Browser
 
-FROZEN_S = 60.0
-"""The time without a changed pixel, during actions, after which a desktop counts as
-frozen.
-"""
 _UNANSWERED_ACTIONS = 3
 """The number of actions without a changed pixel after which a screen may be frozen."""
 _RETRY_DELAY_S = 0.1
@@ -91,7 +87,7 @@ class Watch:
     """
 
     blank_s: float | None
-    frozen_s: float
+    frozen_s: float = 60.0
     reconnect_s: float = 10.0
     program_exit_reason: Callable[[], str] = str
 

@@ -149,7 +149,7 @@ class Finding(NamedTuple):
 
 
 def diagnose(
-    settings: Settings, *, typing: bool = True, only_asked: bool = False
+    settings: Settings, *, typing: bool, only_asked: bool = False
 ) -> Iterator[Finding]:
     """Yield the findings of each check as soon as it is done.
 

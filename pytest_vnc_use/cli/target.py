@@ -33,16 +33,16 @@ session.
 """
 
 
-def browser_command(browser: str = "chromium", profile: str = "profile") -> str:
+def browser_command(browser: str = "chromium") -> str:
     """Return the command of a browser that shows only the page whose URL follows, with
-    a new profile in the working directory.
+    a new profile, `profile`, in the working directory.
     """
     preferences = PREFERENCES.replace('"', '\\"')
     return (
-        f"sh -c 'mkdir -p {profile}/Default"
-        f""" && echo "{preferences}" >{profile}/Default/Preferences"""
+        "sh -c 'mkdir -p profile/Default"
+        f""" && echo "{preferences}" >profile/Default/Preferences"""
         f""" && exec "$@"' sh {browser} {_SHOWS_PAGE}"""
-        f" --user-data-dir={profile} --remote-debugging-port=0"
+        " --user-data-dir=profile --remote-debugging-port=0"
     )
 
 

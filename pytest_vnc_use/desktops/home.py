@@ -14,14 +14,6 @@ from pathlib import Path
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
 
-IN_HOME = {
-    "XDG_CONFIG_HOME": ".config",
-    "XDG_DATA_HOME": ".local/share",
-    "XDG_STATE_HOME": ".local/state",
-}
-"""Where a home has what programs store about their user (freedesktop.org, XDG Base
-Directory).
-"""
 _CHANGED_S = 1577880000
 """The time of all files when a program starts, as file dialogs show it: noon of 1
 January 2020, UTC.

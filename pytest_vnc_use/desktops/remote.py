@@ -225,7 +225,7 @@ class RemoteExec:
                 f"{self!s} did not stop the programs of the test within {_END_S:g} s"
             ) from exc
 
-    def ending(self, group: str = "") -> list[str]:
+    def ending(self, group: str) -> list[str]:
         """Return the local command that does what `end` does, for the cleanup after
         this process.
         """

@@ -39,7 +39,7 @@ from typing import IO, Any
 from weakref import WeakSet
 
 from pytest_vnc_use.desktops import supervisor
-from pytest_vnc_use.desktops.home import IN_HOME, copy_home
+from pytest_vnc_use.desktops.home import copy_home
 from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.types.protocols import CommandResult
 
@@ -66,6 +66,12 @@ _PROFILE = {
 """The directories in which a program stores data about its user (freedesktop.org, XDG
 Base Directory).
 """
+_IN_HOME = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+}
+"""The same directories in a home."""
 _FONT_FILES = (
     "DejaVuSans.ttf",
     "DejaVuSans-Bold.ttf",
@@ -152,7 +158,7 @@ def make_environment(
     profile = directory / "profile"
     paths = {variable: profile / name for variable, name in _PROFILE.items()}
     if is_copy:
-        paths |= {variable: home / name for variable, name in IN_HOME.items()}
+        paths |= {variable: home / name for variable, name in _IN_HOME.items()}
     for path in (profile, *paths.values()):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     # there may be no home
@@ -258,9 +264,9 @@ class Process:
         except OSError:
             return ""
 
-    def output_tail(self, lines: int = 20) -> str:
-        """Return the last lines of `output`."""
-        return "\n".join(self.output.splitlines()[-lines:])
+    def output_tail(self) -> str:
+        """Return the last 20 lines of `output`."""
+        return "\n".join(self.output.splitlines()[-20:])
 
     @property
     def end(self) -> str:

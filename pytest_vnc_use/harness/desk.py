@@ -28,7 +28,7 @@ class HarnessDesktop:
     """
 
     def __init__(
-        self, server: str, secrets: Mapping[str, str], recording: Path | None = None
+        self, server: str, secrets: Mapping[str, str], recording: Path | None
     ) -> None:
         """Connect with the settings in the environment. Raises DesktopError,
         SettingsError.

@@ -216,7 +216,7 @@ def read_calls(
     calls: Sequence[ToolUse],
     read: Callable[..., Arguments],
     *,
-    pointer: Point | None = None,
+    pointer: Point | None,
     functions: Collection[str] = (),
     excluded: Collection[str] = (),
 ) -> list[tuple[Proposal, ...]]:

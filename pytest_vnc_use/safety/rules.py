@@ -81,7 +81,7 @@ def _combo_of(action: Action) -> tuple[str, ...]:
             return ()
 
 
-def keys_of(action: Action, held: Keys = frozenset()) -> tuple[Keys, ...]:
+def keys_of(action: Action, held: Keys) -> tuple[Keys, ...]:
     """Return the keys that an action presses, as sets of keys that are down together,
     each with those in `held`.
     """

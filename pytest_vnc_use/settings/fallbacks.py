@@ -45,14 +45,12 @@ OPTIONS = {
 """The planner's options, with the variables that are their defaults."""
 
 
-def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
+def local_agent_value(name: str) -> str:
     """Return the value of one of the variables, or its default."""
-    return environ.get(name) or VARIABLES[name][1]
+    return ENVIRON.get(name) or VARIABLES[name][1]
 
 
-def fallback_layer(
-    layers: Sequence[Layer], environ: Mapping[str, str] = ENVIRON
-) -> Layer:
+def fallback_layer(layers: Sequence[Layer]) -> Layer:
     """Return the layer of a local agent, which is weaker than `layers`; empty if they
     do not choose such an agent.
     """
@@ -61,7 +59,7 @@ def fallback_layer(
     if toolset != LOCAL_AGENT or planner not in (None, "", "openai"):
         return {}, str
     values: dict[str, object] = {
-        field: local_agent_value(name, environ)
+        field: local_agent_value(name)
         for name, (field, _) in VARIABLES.items()
         if field
     }

@@ -622,16 +622,14 @@ class ChatJudge(ServiceJudge):
 
 
 class AgentLog:
-    """The files of a local vision agent: `PREFIX0001.png` for each screenshot in a
-    directory, and a log of requests.
+    """The files of a local vision agent: its screenshots in a directory, numbered from
+    `start`, such as `PREFIX0001.png`, and a log of requests.
 
     The log is `agent_run_YYYYMMDD_HHMMSS.log` in the working directory. In it tools and
     prompts are cut, and images are digests with their lengths; responses are whole.
     """
 
-    def __init__(
-        self, directory: str = "dumps", prefix: str = "screen_", start: int = 1
-    ) -> None:
+    def __init__(self, directory: str, prefix: str, start: int) -> None:
         self._directory = Path(directory)
         self._prefix = prefix
         self._next = start

@@ -691,7 +691,7 @@ def failure_of_error(
     error: Any,
     *,
     service: Service,
-    after_s: float | None = None,
+    after_s: float | None,
 ) -> Failure:
     """Return the failure for an error response, with whether and when to ask again.
 

@@ -137,18 +137,6 @@ def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
     return [*screens, now]
 
 
-def newest_with_images(turns: Sequence[Turn], keep: int) -> set[int]:
-    """Return the numbers of the steps whose images are sent: those of the newest whole
-    turns, at least `keep`.
-    """
-    numbers: set[int] = set()
-    for turn in reversed(turns):
-        if len(numbers) >= keep:
-            break
-        numbers.update(step.number for step in turn.steps)
-    return numbers
-
-
 def removed_of(count: int, keep: int) -> int:
     """Return how many of the oldest of `count` images or turns are not sent.
 

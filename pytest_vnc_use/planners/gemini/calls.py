@@ -222,8 +222,8 @@ def _one_key(args: Arguments) -> str:
     return keys[0]
 
 
-def _wait(args: Arguments, *, default: float = 1.0) -> Action:
-    return Wait(seconds_to_wait(args.number("seconds", default=default)))
+def _wait(args: Arguments) -> Action:
+    return Wait(seconds_to_wait(args.number("seconds", default=1.0)))
 
 
 DESKTOP: Mapping[str, Reader] = {

@@ -44,12 +44,7 @@ from pytest_vnc_use.planners.common.toolset import (
     check_at_least_one,
     check_excluded,
 )
-from pytest_vnc_use.planners.common.turns import (
-    KEPT_TURNS,
-    newest_with_images,
-    removed_of,
-    steps_of,
-)
+from pytest_vnc_use.planners.common.turns import KEPT_TURNS, removed_of, steps_of
 from pytest_vnc_use.planners.gemini.calls import (
     PREDEFINED_FUNCTIONS,
     FunctionNames,
@@ -266,7 +261,7 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         # the screen of the next request
         seen = [*(step.frame_before for step in steps[1:]), observation.frame]
         keep = self._keep or len(steps) + 1
-        with_images = newest_with_images(turns, keep)
+        with_images = _newest_with_images(turns, keep)
         frame_after = {
             step.number: frame
             for step, frame in zip(steps, seen, strict=False)
@@ -555,6 +550,18 @@ def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
             url = step.url or url
             steps.append(replace(step, url=url))
         yield replace(turn, steps=tuple(steps))
+
+
+def _newest_with_images(turns: Sequence[Turn], keep: int) -> set[int]:
+    """Return the numbers of the steps whose images are sent: those of the newest whole
+    turns, at least `keep`.
+    """
+    numbers: set[int] = set()
+    for turn in reversed(turns):
+        if len(numbers) >= keep:
+            break
+        numbers.update(step.number for step in turn.steps)
+    return numbers
 
 
 def gemini_service(
