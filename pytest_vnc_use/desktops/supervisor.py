@@ -83,7 +83,9 @@ class BoundedFile:
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self._size = self._left_out = self._tail_at = 0
+        self._size = 0
+        self._left_out = 0
+        self._tail_at = 0
 
     def write(self, data: bytes) -> None:
         """Append data; if the file becomes too long, cut out its middle."""
@@ -129,28 +131,25 @@ class Supervisor:
         while self._reap() or not self._closing_since_s:
             self._proceed()
             control = self._control.fileno()
-            watched = [
-                wakeup,
-                *self._outputs,
-                *(() if self._closing_since_s else (control,)),
-            ]
-            waits = self._ending or self._closing_since_s
-            for ready in select.select(watched, [], [], _TICK_S if waits else None)[0]:
+            watched = [wakeup, *self._outputs]
+            if not self._closing_since_s:
+                watched.append(control)
+            is_ending = self._ending or self._closing_since_s
+            timeout_s = _TICK_S if is_ending else None
+            for ready in select.select(watched, [], [], timeout_s)[0]:
                 if ready == control:
                     self._serve()
                 elif ready == wakeup:
                     os.read(wakeup, _CHUNK)
                 elif ready in self._outputs:
                     self._copy(ready)
-            if (
-                self._closing_since_s
-                and time.monotonic() > self._closing_since_s + GIVE_UP_S
-            ):
+            give_up_at_s = self._closing_since_s + GIVE_UP_S
+            if self._closing_since_s and time.monotonic() > give_up_at_s:
                 return True
         return False
 
     def close(self, *_: object) -> None:
-        """Start to end everything."""
+        """Begin to end all processes."""
         if not self._closing_since_s:
             self._closing_since_s = time.monotonic()
             _kill([*self.owners()], signal.SIGTERM)
@@ -168,7 +167,8 @@ class Supervisor:
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(name))
         owners = {os.getpid(): 0}
-        for pid in (pids := [os.getpid()]):
+        pids = [os.getpid()]
+        for pid in pids:  # it grows meanwhile
             for child in children.get(pid, ()):
                 owner = child if child in self._started else sessions[child]
                 owners[child] = (
@@ -217,7 +217,7 @@ class Supervisor:
             self._end(*arguments, *descriptors)
 
     def _end(self, pid: int, is_program: bool, done: int) -> None:
-        """Start to end the program under test, or kill another process."""
+        """Begin to end the program under test, or kill another process."""
         self._ending[pid] = (
             is_program,
             time.monotonic() - (0 if is_program else GRACE_S),
@@ -335,7 +335,8 @@ class Supervisor:
                 import network_namespace
 
                 network_namespace.join(network)
-            for index, file in enumerate(sources := [*files, failing]):
+            sources = [*files, failing]
+            for index, file in enumerate(sources):
                 while sources[index] < len(files):  # the number is another one's target
                     sources[index] = os.dup(file)
             failing = sources.pop()
@@ -365,8 +366,8 @@ class Supervisor:
         return False
 
     def _copy(self, descriptor: int) -> bool:
-        """Copy the output that is there now, one chunk at most; return whether there
-        may be more.
+        """Copy at most one chunk of the output that is there; return whether there may
+        be more.
         """
         if descriptor not in self._outputs:
             return False

@@ -84,8 +84,8 @@ WHOLE = frozenset(
 CUT_OFF = ("length", "max_tokens")
 WITHHELD = ("content_filter", "safety", "sensitive")
 BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
-"""Finish reasons of an outage: OpenRouter's, vLLM's, GLM's, DeepSeek's. Any other is
-one if nothing came with it.
+"""Finish reasons of an outage: OpenRouter's, vLLM's, GLM's, DeepSeek's. With any other
+reason, an empty answer is an outage too.
 """
 
 NOT_AN_OBJECT = "not an object"
@@ -327,7 +327,7 @@ def _unread(text: str) -> FunctionCall:
 
 
 def call_of(item: Any) -> FunctionCall | None:
-    """Return a call as models write it, or None if it is none.
+    """Return the call that a model has written as JSON; None if the JSON is no call.
 
     The forms are `{"name": …, "arguments": {…}}`, the same with flat arguments, or
     either in a `function`.

@@ -85,7 +85,7 @@ Rejection = tuple[str, int]
 """Why an answer is not performed, and the maximum retries for that in one turn."""
 
 _COORDINATES: dict[str, Coordinates] = {"vnc_command": "pixels", "local_agent": "1000"}
-"""The toolsets with a fixed unit."""
+"""The unit of coordinates, for the toolsets in which it is fixed."""
 _ELEMENT = re.compile(
     r"^\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\].*$",
     re.MULTILINE,

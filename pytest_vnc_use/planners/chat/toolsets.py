@@ -225,7 +225,7 @@ COMMANDS = Table(
     rules=_command_rules,
     batch="batch",
 )
-"""`paste` types: a character that the keyboard lacks goes through the clipboard anyway.
+"""`paste` types, as characters that the keyboard lacks go through the clipboard anyway.
 """
 
 STATUSES = {"success": "finished", "failure": "gave_up"}

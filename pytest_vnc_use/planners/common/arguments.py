@@ -109,15 +109,16 @@ class Arguments:
         """Return the first of these arguments that was given, as a number. Raises
         Unreadable if it is none.
 
-        Without one it is `default`, or the default of the first name in the call's row.
+        If none was given, return `default`, or the default of the first name in the
+        call's row.
         """
         if (value := self.get(*names)) is None:
             return float(self.defaults[names[0]]) if default is None else default
         return number_of(names[0], value)
 
     def further(self, name: str, choices: Mapping[str, T]) -> T | None:
-        """Return what an argument means that the tool does not declare; None if it was
-        not given, or means nothing.
+        """Return the meaning of an argument that the tool does not declare. Return None
+        if it was not given, or is none of the `choices`.
         """
         meant = choices.get(str(self.values.get(name)).strip().lower())
         if meant is not None:
@@ -137,7 +138,7 @@ class Arguments:
         return direction
 
     def keys(self, *names: str) -> tuple[str, ...]:
-        """Return the keys under the first of these names that was given; none if none
+        """Return the keys under the first of these names that was given, or () if none
         was. Raises Unreadable.
         """
         keys = self.get(*names)
@@ -282,8 +283,8 @@ def number_of(name: str, value: Any) -> float:
 
 
 def wheel_clicks(count: float) -> int:
-    """Return whole wheel clicks, at least one, for either sign. Raises Unreadable for
-    none or too many.
+    """Return the count without its sign, as at least one whole wheel click. Raises
+    Unreadable if it is 0 or too large.
     """
     if not 0 < abs(count) <= MAX_WHEEL_CLICKS:
         raise Unreadable(
@@ -362,9 +363,9 @@ def pixel_of(
 
     `value` is `[x, y]`, `[x1, y1, x2, y2]`, `[[x1, y1], [x2, y2]]`, the same as text,
     or an object with these names; numbers may be text, and the corners of a box in
-    either order. Without `sent` they are thousandths of the screen, and what lies
-    outside is moved to the edge; else pixels of the image of this size, which must lie
-    on it.
+    either order. With `sent`, they are pixels of an image of this size, and the point
+    must lie on it. Without, they are thousandths of the screen, and a point outside is
+    moved to the edge.
     """
     numbers = numbers_of(value)
     if len(numbers) not in (2, 4) or not all(map(math.isfinite, numbers)):
@@ -414,8 +415,8 @@ def _pixel_on(
 
 
 def on_grid(number: float, size: int) -> int:
-    """Return the pixel of a number of thousandths along a side of the screen; the last
-    one for what lies beyond.
+    """Return the pixel of a number of thousandths along a side of the screen, at most
+    the last one.
     """
     return max(0, min(round(number * size / GRID), size - 1))
 

@@ -41,7 +41,7 @@ class Declaration:
 
 
 Offered = Union[Callable[..., Any], Declaration]
-"""A function, or the declaration of a function that the agent has anyway."""
+"""A function, or the declaration of a function that the agent itself performs."""
 
 VERIFY = Declaration(
     "verify",
@@ -59,8 +59,8 @@ LIST_ELEMENTS = Declaration(
     "List what is in view.",
     {"type": "object", "properties": {}, "required": []},
 )
-"""The function that the agent answers with text read off the screen, if nothing else
-lists what is there.
+"""The function that the agent answers with text read off the screen, if the desktop
+cannot list its elements.
 """
 
 BROWSER_STATE = Declaration(
@@ -69,7 +69,8 @@ BROWSER_STATE = Declaration(
     " shows.",
     {"type": "object", "properties": {}, "required": []},
 )
-"""The function of an agent in a browser, where no desktop offers it."""
+"""The function that a model in a browser may call, unless the user has one of this name.
+"""
 
 
 def declare(function: Callable[..., Any]) -> Declaration:

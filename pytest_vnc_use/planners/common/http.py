@@ -54,8 +54,8 @@ MAX_BYTES = 4 * 2**20
 """The largest answer that is read. A turn of a model is a few thousand bytes."""
 
 CLEAN_UP_S = 1.0
-"""The extra seconds that a read may wait after our time limit. An abandoned request
-then ends automatically.
+"""The seconds after our time limit at which a read times out, so that an abandoned
+request ends too.
 """
 
 PASSING = frozenset({408, 425, 429, 499, 500, 502, 503, 504, 529})
@@ -267,9 +267,9 @@ def ask(
 ) -> Result:
     """Return the first good result of a request.
 
-    `body` may be a function that makes the body of each attempt, `after` one that gets
-    each body and its attempt, and may change that. `report` is called before and after
-    each attempt; if it raises before it, the request is not sent. A rejected key is
+    `body` may be a function that makes the body of each attempt. `after` gets each body
+    and its attempt, and returns the attempt, which it may have changed. `report` is
+    called before and after each attempt; if it raises before, the request is not sent. A rejected key is
     renewed once, if a function gives one. Raises the last attempt's error if no attempt
     or time is left, or if another attempt cannot help.
     """
@@ -332,7 +332,7 @@ def ask(
 
 
 def _answer_tokens(request: JsonObject) -> int:
-    """Return the most tokens that the answer to a request may have."""
+    """Return the maximum tokens of the answer to a request."""
     limits = {**request, **request.get("generationConfig", {})}
     for name in ("max_tokens", "max_output_tokens", "maxOutputTokens"):
         if limits.get(name):
@@ -639,8 +639,8 @@ def _through_proxy(
     failure: Failure,
     body: JsonObject,
 ) -> Failure:
-    """Name the request's proxy, if any, in its failure. A refusal that is no service's
-    error may be the proxy's.
+    """Return the failure with the name of the request's proxy, if there is one. Unless
+    a refusal has a service's error in its body, it may be the proxy's.
     """
     proxy = _proxy_of(service)
     if proxy is None:

@@ -216,8 +216,8 @@ def format_coordinates(sent: tuple[int, int] | None) -> str:
 
 
 def format_task(task: str, earlier: Sequence[Turn]) -> str:
-    """Return the task, how a secret of it looks, and a line for each of the newest of
-    these turns' steps.
+    """Return the task, what its secrets look like, and a line for each of the newest
+    steps of these turns.
     """
     lines: list[str] = []
     for turn in earlier:

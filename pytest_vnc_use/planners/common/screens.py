@@ -89,7 +89,7 @@ class ScaledScreens:
 
 
 def halved(png: bytes) -> bytes:
-    """Return the PNG; in half its width and height if it has more than 200 KB."""
+    """Return the PNG, in half its width and height if it has more than 200 KB."""
     if len(png) <= MAX_KILOBYTES * 1000:
         return png
     width, height = png_size(png)

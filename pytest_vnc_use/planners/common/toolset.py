@@ -435,7 +435,7 @@ def left_at(turns: Sequence[Turn]) -> Point | None:
 
 
 def check_at_least_one(**numbers: int) -> None:
-    """Raise SettingsError if one of the numbers, by its name, is smaller than 1."""
+    """Raise SettingsError if one of the named numbers is smaller than 1."""
     for name, number in numbers.items():
         if number < 1:
             raise SettingsError(f"{name} must be at least 1, got {number!r}")

@@ -140,7 +140,7 @@ def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
 def removed_of(count: int, keep: int) -> int:
     """Return how many of the oldest of `count` images or turns are not sent.
 
-    At most `keep` are sent, and at least half of it. Several are removed at a time, so
+    At most `keep` are sent, and at least half as many. Several are removed at a time, so
     that the prefix sent before does not change in between.
     """
     at_once = keep // 2 + 1

@@ -325,8 +325,8 @@ MOBILE = frozenset(
 
 
 def resolve_tool_format(model: str, environment: str) -> tuple[bool, str]:
-    """Return whether a model has the older tool format only, and its environment, as
-    such a model has no desktop.
+    """Return whether a model has only the older tool format, and its environment: such
+    a model gets a browser for a desktop.
     """
     older = model.startswith(BROWSER_ONLY)
     environment = environment.lower()
@@ -353,7 +353,7 @@ def offered_names(
     environment: str, excluded: Collection[str], *, older: bool
 ) -> tuple[str, ...]:
     """Return the names of the functions that a model may call in this environment, with
-    ours.
+    those that end its run.
     """
     predefined = filter_supported(tuple(READERS), environment, older=older)
     left = [

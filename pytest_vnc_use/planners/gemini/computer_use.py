@@ -486,7 +486,7 @@ def read_answer(
                 "the model's service withheld its answer, as on a prompt injection:"
                 f" {why}"
             )
-            # Services also return nothing for no reason.
+            # Services sometimes return nothing, without a reason.
             return Failure(error, again=reason != "OTHER")
         answer = ModelAnswer(
             items=(content,),
@@ -591,7 +591,7 @@ def describe_model(model: str, *, timeout_s: float) -> JsonObject:
     """Return the service's description of a model, to check the key and the model's
     name. One request, free of charge.
 
-    Raises PlannerError, KeyRejected among them, and SettingsError if there is none.
+    Raises PlannerError, such as KeyRejected; SettingsError if there is no such model.
     """
     service = gemini_service(model)
     service = replace(
@@ -642,7 +642,7 @@ def _member(kind: str, name: str, members: Sequence[str]) -> str:
 
 
 def _as_json(value: Any) -> JsonObject:
-    """Return the JSON of a value of the SDK; JSON as it is."""
+    """Return a value of the SDK as JSON, and JSON unchanged."""
     if isinstance(value, Mapping):
         return value
     dumped: JsonObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -701,8 +701,8 @@ def _fields_of(config: types.GenerateContentConfig) -> JsonObject:
 
 
 def _response_of_sdk(body: JsonObject) -> types.GenerateContentResponse:
-    """Return the response as the SDK's type, without fields that this version does not
-    know.
+    """Return the response as the SDK's type, without fields that the installed version
+    does not know.
     """
     from google.genai import types
 

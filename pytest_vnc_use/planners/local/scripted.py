@@ -1,4 +1,6 @@
-"""Planners that ask no model: a script, an action trace, and none at all; and no judge."""
+"""Planners that ask no model: a script, an action trace. What stands for a planner or a
+judge where there is none.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ AT_ITS_END = Decision("finished", "the script is at its end")
 
 
 class ScriptedPlanner:
-    """A planner that answers turn n with turn n of the script, and with finished after
-    the last.
+    """A planner that answers turn n with turn n of the script. After the last turn, the
+    task is finished.
 
     `script` is a list or a generator of turns, or a function that gets the observation
     of each turn. `name` is for the report. The planner's name begins with `scripted`,
@@ -73,8 +75,8 @@ def _index_turns(
 
 
 class NoPlanner:
-    """The port Planner where no planner is needed: a recording is replayed, or a test
-    has no task.
+    """The planner of an agent that needs none: a recording is replayed, or a test has no
+    task.
 
     If it is asked nevertheless, it raises the error `why`.
     """
@@ -85,7 +87,7 @@ class NoPlanner:
         self.why = why
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Raise `why`; PlannerError where it is None."""
+        """Raise `why`, or PlannerError if it is None."""
         if self.why is not None:
             raise self.why
         raise PlannerError(
@@ -126,9 +128,7 @@ class Reenactment:
         return f"re-enacted ({self._of})"
 
     def limits(self, limit_s: float) -> Limits:
-        """Return limits with as many steps as there are actions, even if all are on the
-        same screen.
-        """
+        """Return limits that allow all actions, even the same one on the same screen."""
         return Limits(steps=len(self._steps), seconds=limit_s, repeats=len(self._steps))
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
@@ -154,7 +154,7 @@ def _called(step: ExecutionStep) -> str:
 
 
 class NoJudge:
-    """The judge of a run without a configured model. It finds every claim unsure."""
+    """The judge of a run without a configured model. Its verdict is always unsure."""
 
     def judge(
         self,
