@@ -134,9 +134,9 @@ def user_judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
 
 def check_recording(item: pytest.Item, settings: Settings) -> None:
-    """Raise RecordingError where the recording to replay is not of the markers' tasks,
-    or of another screen than the desktop that is started will have, or where a named
-    one is missing; SettingsError where that has another task or other claims.
+    """Raise RecordingError if the recording to replay is not of the markers' tasks, if
+    its screen has another size than that of the desktop to be started, or if a named
+    one is missing. Raise SettingsError if a named one has another task or other claims.
 
     Tasks of a fixture or the body are compared when they begin.
     """
@@ -210,7 +210,7 @@ def check_judge(
 
 
 def _check_recorded_ends(item: pytest.Item, recording: Recording) -> None:
-    """Raise SettingsError for a task whose claims its recording does not vouch for."""
+    """Raise SettingsError for a task whose claims its recording cannot confirm."""
     hide = secrets_of(item.config).hide
     specs = [spec for spec in state_of(item).marked.specs if not spec.recording]
     for spec, segment in zip(specs, recording.segments, strict=False):
@@ -233,8 +233,8 @@ def recorded_test_of(
     """Return the test with its recording; None if it is neither replayed nor recorded.
     Raises RecordingError.
 
-    `secrets` are those that the test declares. Nothing is healed without a judge,
-    unless a mode was asked for and the body checks.
+    `secrets` are those that the test declares. Without a judge nothing is healed,
+    unless the user chose the mode and the test's body checks.
     """
     state = state_of(item)
     key = key_of(item, secrets)
@@ -307,7 +307,8 @@ def _why_no_model(
 ) -> str:
     """Return why no model can perform the tasks, or continue its replay; "" if one can.
 
-    What continues a replay is judged, unless a mode was asked for and the body checks.
+    A judge is needed to continue a replay, unless the user chose the mode and the
+    test's body checks.
     """
     if isinstance(planner, NoPlanner):
         return str(planner.why) if settings.planner else NO_MODEL
@@ -328,8 +329,8 @@ def _reviewed(
     desktop: Desktop,
     no_model: str,
 ) -> ReviewedTest:
-    """Return the test with its reviewer for `--vnc-record=accept`. At the page the
-    reviewer may continue by hand too; `no_model` is why no model can.
+    """Return the test with its reviewer for `--vnc-record=accept`, who may also
+    continue by hand at the page. `no_model` is why no model can continue.
     """
     reviewer = item.config.stash.get(_REVIEWER, None)
     if reviewer is None:
@@ -354,8 +355,8 @@ def agent_of_test(
     judge: Judge | None,
     functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
-    """Yield the agent of the requesting test. Raises the first check that failed
-    outside the test's call.
+    """Yield the agent of the requesting test. Raises the error of the first check that
+    failed outside the test's call.
     """
     # While the program still draws, and before a task's time limit. Not in a thread:
     # CPython 3.11 can fail with a SystemError where two threads parse modules.

@@ -29,8 +29,8 @@ _COSTS = (
     "tokens_estimated",
     "dollars",
 )
-"""The notes on a test's cost. Cached tokens are input tokens too; estimated ones are
-estimates for uncounted calls.
+"""The notes on a test's cost. Cached tokens are input tokens too. Estimated tokens are
+those of calls that the service did not count.
 """
 _MAX_TESTS = 20
 

@@ -1,5 +1,5 @@
-"""A drift in words: what the text that differs was and is, for the message of a failed
-test. Pixels remain the evidence.
+"""A drift in words: the old and the new text, for the message of a failed test. Pixels
+remain the evidence.
 
 Names come from the browser or from accessibility where the recording has them. Other
 lines are read off both screens, where the extra `[ocr]` is installed.
@@ -30,21 +30,21 @@ from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.types import Region
 
 READ_S = 0.5
-"""The longest time that a failed test waits for its words."""
+"""The maximum time that a failed test waits for the words."""
 SURE = 0.95
-"""How sure each character must be that is reported, from 0 to 1."""
+"""The minimum confidence in each reported character, from 0 to 1."""
 _MAX_TEXTS = 4
-"""The most differences of a drift that are read."""
+"""The maximum differences of a drift that are read."""
 _MAX_LENGTH = 80
 _MARGIN_PX = 4
 """The plain margin around a line that is read."""
 _BULLETS = "。•●○■□▪◦·"
-"""What a bullet is read as, at the beginning of an item."""
+"""The characters that a bullet at the beginning of an item may be read as."""
 
 
 def drift_in_words(item: pytest.Item) -> str:
     """Return the texts that differ in the drift that failed a test, such as `"12.25" is
-    now "12.26" (read by OCR)`; "" where none is known for sure within `READ_S`.
+    now "12.26" (read by OCR)`; "" if none is certain within `READ_S`.
     """
     state = state_of(item)
     if not state.runs or not ocr.is_installed():
@@ -62,7 +62,7 @@ def drift_in_words(item: pytest.Item) -> str:
 def _collect(
     item: pytest.Item, run_dir: Path, deadline: Deadline, sentences: list[str]
 ) -> None:
-    """Add a sentence for each text that differs, as long as there is time."""
+    """Add a sentence for each text that differs, until the time is up."""
     drifts = [drift for drift in read_trace(run_dir).drifts if not drift.healed]
     if not drifts:
         return
@@ -82,8 +82,8 @@ def _collect(
 
 
 def _names(item: pytest.Item, boxes: Iterable[Region]) -> Iterator[tuple[str, Region]]:
-    """Yield a sentence and the box of each target of the next step that has another
-    name now.
+    """Yield a sentence and the box for each target of the next step whose name has
+    changed.
     """
     state = state_of(item)
     step = state.recorded_test.due if state.recorded_test else None
@@ -103,8 +103,8 @@ def _names(item: pytest.Item, boxes: Iterable[Region]) -> Iterator[tuple[str, Re
 def texts_between(
     recorded: Pixels, seen: Pixels, boxes: Iterable[Region]
 ) -> Iterator[str]:
-    """Yield a sentence for each line of text that both screens show for sure, and that
-    differs.
+    """Yield a sentence for each line of text that differs and is read with certainty on
+    both screens.
     """
     for box in boxes:
         cell = cell_around(box, recorded, seen)
@@ -117,8 +117,8 @@ def texts_between(
 
 
 def _line_in(cell: Pixels) -> Pixels | None:
-    """Return what is drawn in a cell, with a plain margin; None where nothing is, or
-    where it is cut off at the cell's edge.
+    """Return the pixels of the line in a cell, with a plain margin; None if the cell is
+    empty, or its edge cuts the line off.
     """
     background = most_common(cell)
     ink = cell != background
@@ -130,8 +130,8 @@ def _line_in(cell: Pixels) -> Pixels | None:
 
 
 def _different_words(before: ocr.Line, now: ocr.Line) -> tuple[str, str]:
-    """Return the words of two lines between the first and the last that differ; empty
-    where a character of them is unsure.
+    """Return the words of two lines from the first to the last that differ; none if one
+    of their characters is uncertain.
     """
     words = [*_words(before)], [*_words(now)]
     for end in (0, -1):
@@ -140,11 +140,15 @@ def _different_words(before: ocr.Line, now: ocr.Line) -> tuple[str, str]:
                 del of_line[end]
     if any(min(word.sure) < SURE for word in (*words[0], *words[1])):
         return "", ""
-    texts = [" ".join(word.text for word in of_line) for of_line in words]
+    was, is_now = map(_joined, words)
     # Icons are read as punctuation.
-    if not all(any(map(str.isalnum, text)) for text in texts):
+    if not any(map(str.isalnum, was)) or not any(map(str.isalnum, is_now)):
         return "", ""
-    return texts[0].lstrip(_BULLETS), texts[1].lstrip(_BULLETS)
+    return was.lstrip(_BULLETS), is_now.lstrip(_BULLETS)
+
+
+def _joined(words: Iterable[ocr.Line]) -> str:
+    return " ".join(word.text for word in words)
 
 
 def _words(line: ocr.Line) -> Iterator[ocr.Line]:

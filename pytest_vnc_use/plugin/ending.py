@@ -1,9 +1,9 @@
 """The end of a test, in the order in which it comes.
 
-Its body is over: `end_call` watches the screen and checks the test once more. Its
-fixtures are torn down: `end_agent` checks a run that one of them made. All phases are
-over: the recording of a test that passed is written, and rehearsed. Its reports are
-made: `note_recording` puts into them what the replay showed.
+After its body, `end_call` watches the screen and checks the test once more. When its
+fixtures are torn down, `end_agent` checks a run that one of them made. After all
+phases, the recording of a test that passed is written, and rehearsed. Then
+`note_recording` adds to its reports what the replay showed.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ _MASK_TRANSIENT = "that is intended, mask that part of the screen"
 def end_call(item: pytest.Item) -> None:
     """End the call of a test whose body has passed. Raises the first failure.
 
-    First the screen is watched: a replay's end must still be shown. Then a task that
-    failed and was caught fails the test, then a crash of the program, and last a
-    replay that was not as recorded, where the settings demand that.
+    First, the screen is watched: it must still show the end of a replay. Then these
+    fail the test, in this order: a task that failed although the body caught its error,
+    a crash of the program, and a replay that was not as recorded, if the settings
+    demand that.
     """
     state = state_of(item)
     if state.agent:
@@ -93,7 +94,7 @@ def _check_replay(item: pytest.Item, recorded_test: RecordedTest) -> None:
 
 
 def _keep_proposal(item: pytest.Item, recorded_test: RecordedTest) -> str:
-    """Propose what the model did, in CI; return why that failed, or ""."""
+    """In CI, keep what the model did as a proposal. Return why that failed, or ""."""
     has_failed = state_of(item).reported.call is Call.FAILED  # a subtest
     if not is_ci() or has_failed:
         return ""
@@ -290,6 +291,6 @@ def _format_unrecorded(state: ItemState, recorded_test: RecordedTest, test: str)
 
 
 def _runs_dir(state: ItemState) -> Path:
-    """Return where the runs of a test are, which has an agent."""
+    """Return the directory of the runs of a test that has an agent."""
     assert state.settings is not None
     return Path(state.settings.runs_dir)

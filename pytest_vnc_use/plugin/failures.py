@@ -41,15 +41,15 @@ from pytest_vnc_use.triage import (
 )
 
 _OF_TOOL = ("infra", SETTINGS)
-"""What the product has not caused."""
+"""The classes of failures that the product has not caused."""
 _OF_DRIFT = (RecordingDrifted, ProductFailed)
-"""What a drift raises."""
+"""The errors that a drift raises."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """Raise ProductFailed for an InfraError that the program under test caused, and
-    have `--only-rerun InfraError` of pytest-rerunfailures find all others.
+    """Raise ProductFailed instead of an InfraError that the program under test caused.
+    Have `--only-rerun InfraError` of pytest-rerunfailures find all others.
     """
     try:
         return (yield)
@@ -90,8 +90,8 @@ def complete(
 ) -> None:
     """Finish the triage once other plugins have seen the report.
 
-    An outage or a wrong setting fails also a test that was expected to fail, as the
-    product did not fail there, unless the mark names such an error. A test that the
+    An outage or a wrong setting also fails a test that was expected to fail, because it
+    is no failure of the product, unless the mark names such an error. A test that the
     hook of another plugin failed after it passed, such as pytest-check's, gets its
     triage here.
     """
@@ -166,7 +166,9 @@ def _classify(
 
 
 def _drift_in_words(item: pytest.Item) -> str:
-    """Return what differs in the drift of a test's newest run, in words; "" for none."""
+    """Return in words what differs in the drift of a test's newest run; "" without a
+    drift.
+    """
     if not state_of(item).runs:
         return ""
     # with numpy and Pillow, which a session without a failure does not need
@@ -180,8 +182,8 @@ def _representation(
     text: str,
     error: BaseException,
 ) -> Any:
-    """Return what pytest shows of a failure with this text, where `error` was
-    raised.
+    """Return pytest's representation of a failure with this text, at the line where
+    `error` was raised.
     """
     failure = pytest.fail.Exception(text, pytrace=False)
     failure = failure.with_traceback(error.__traceback__)
@@ -217,14 +219,14 @@ def _show_beside(
 
 
 def _add_section(report: pytest.TestReport, title: str, text: str) -> None:
-    """Show a text below a failure, if it is shown as pytest shows errors."""
+    """Show a text below a failure, if pytest's own representation of errors is used."""
     longrepr: Any = report.longrepr
     if hasattr(longrepr, "addsection"):
         longrepr.addsection(title, text)
 
 
 def _text_of(report: pytest.TestReport) -> str:
-    """Return what pytest states of a failure."""
+    """Return pytest's text of a failure."""
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     text: str = crash.message if crash else report.longreprtext
     return text.strip().removeprefix("Failed: ")  # of `pytest.fail`

@@ -92,8 +92,8 @@ def vnc_functions(
     describe them.
 
     These are the functions of the module `vnc_functions`. With `vnc_cdp` there are also
-    functions that read the browser's page, with `vnc_elements` one that lists what
-    programs show.
+    functions that read the browser's page. With `vnc_elements` there is one that lists
+    the elements that programs show.
     """
     if not (vnc_settings.cdp or vnc_settings.elements or vnc_settings.functions):
         return ()

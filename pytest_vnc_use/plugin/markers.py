@@ -72,8 +72,8 @@ def _overrule_record(marked: Marked) -> None:
 
 
 def _check_id(item: pytest.Item) -> None:
-    """Raise SettingsError if the id of a parameter has a secret: it is in file names
-    and in every report.
+    """Raise SettingsError if the id of a parameter contains a secret: ids are in file
+    names and in every report.
     """
     if not hasattr(item, "callspec"):
         return
@@ -87,8 +87,8 @@ def _check_id(item: pytest.Item) -> None:
 
 
 def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:
-    """Redact the secrets of markers from now on: the parameters of their test get their
-    ids next.
+    """Redact the secrets of markers from now on, before the parameters of their test
+    get their ids.
     """
     for mark in marks:
         with suppress(SettingsError):  # `read` reports an invalid marker
@@ -201,8 +201,8 @@ def _check_function(item: pytest.Item) -> None:
 
 
 def _check_agreement(name: str, specs: Sequence[TaskSpec]) -> None:
-    """Raise SettingsError if markers of a test differ in what holds for all of it. A
-    marker without a model has another one.
+    """Raise SettingsError if the markers of a test differ in a setting that must be the
+    same for the whole test. A marker without a model differs from one with a model.
     """
     unset = None if name == "model" else ""
     values = {str(spec.settings.get(name, unset)) for spec in specs}

@@ -1,5 +1,5 @@
-"""What the modes of `--vnc-record` ask of a session: that some options are not set, and
-a page that is served before the first desktop starts.
+"""The requirements of the modes of `--vnc-record`: some options must not be set, and
+the page is served before the first desktop starts.
 """
 
 from __future__ import annotations

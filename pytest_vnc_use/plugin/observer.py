@@ -1,4 +1,4 @@
-"""What the runs of a test tell while they last: notes on the test, lines on the
+"""The reports of a test's runs while they last: notes on the test, lines on the
 terminal, and calls of the hooks of hookspecs.py.
 """
 

@@ -178,8 +178,8 @@ def _reject_unknown(config: pytest.Config, in_file: Iterable[str]) -> None:
 
 
 def _reject_misspelt(variables: Iterable[str]) -> None:
-    """Raise UsageError for an environment variable that is nearly ours; others with the
-    prefix are the user's.
+    """Raise UsageError for an environment variable whose name is nearly one of ours.
+    Others with our prefix belong to the user.
     """
     known = [ENVIRONMENT_PREFIX + field.upper() for field in FIELDS]
     for name in variables:
@@ -203,8 +203,8 @@ def _nearest(
 
 
 def _ini(config: pytest.Config, name: str) -> object:
-    """Return an ini option, also of a native type of TOML, for which pytest has none
-    that takes them all.
+    """Return an ini option, also one of a native type of TOML: no type of pytest's
+    options takes them all.
     """
     try:
         return config.getini(f"vnc_{name}")

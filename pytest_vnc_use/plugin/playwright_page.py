@@ -57,8 +57,8 @@ def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
 
 @contextmanager
 def _noting_calls(kind: type, calls: list[str]) -> Iterator[None]:
-    """Note each call that waits. They pass through one method, which is private; where
-    another version has none, none is noted.
+    """Note each call that waits. All calls pass through one private method; if a
+    version of Playwright lacks it, none is noted.
     """
     for base in kind.__mro__:
         wait_for = vars(base).get("_sync")

@@ -61,8 +61,8 @@ class SessionSecrets:
         self._all: frozenset[Secret] = frozenset()
         self._hide: Hide = str
         self.hide_in_id: Hide = str
-        """Takes secrets out of the id of a parameter. A short value may be there by
-        chance.
+        """Takes secrets out of the id of a parameter, in which a short value may occur
+        by chance.
         """
         self.declare(from_options)
 
@@ -76,8 +76,8 @@ class SessionSecrets:
     def add(self, values: Mapping[str, str]) -> None:
         """Redact these values, by name, from now on; empty values are ignored.
 
-        A desktop's password replaces that of the desktop before, which has stopped:
-        they would be as many as tests.
+        A desktop's password replaces that of the desktop before, which has stopped, so
+        that there are not as many as tests.
         """
         replaced = set()
         if values.get(_PASSWORD):
@@ -166,7 +166,7 @@ def _redact_logs(config: pytest.Config) -> None:
 
 
 class _RedactingFormatter(logging.Formatter):
-    """A formatter of log records that formats as another one does, without secrets."""
+    """A formatter that removes secrets from what another one formats."""
 
     def __init__(self, formatter: logging.Formatter, secrets: SessionSecrets) -> None:
         super().__init__()
@@ -319,8 +319,8 @@ def _redact_property(
     value: object,
     hide: Hide,
 ) -> tuple[str, object]:
-    """Return a property without secrets. A value with one becomes the text that reports
-    show.
+    """Return a property without secrets. A value that contains one becomes the text
+    that reports show.
     """
     text = str(value)
     hidden = hide(text)

@@ -24,7 +24,9 @@ _PLUGINS = (
     "ending",
     "playwright_page",
 )
-"""In the order of registration: the first reads the settings that the others need."""
+"""The modules in the order of registration: the first one reads the settings that the
+others need.
+"""
 _REPORTS = ("htmlpath", "xmlpath", "allure_report_dir")
 """The options of pytest and of plugins that ask for a report with screenshots."""
 _PLAYWRIGHT = ("playwright", "pytest_playwright.pytest_playwright")

@@ -39,7 +39,9 @@ _LEFT_BEHIND = (
     " one under a new name, keep its recording by: {}"
 )
 _MAX_DIRECTORIES = 5_000
-"""So many directories of a project are searched for the recording of a moved file."""
+"""The maximum directories of a project that are searched for the recording of a moved
+file.
+"""
 
 
 def key_of(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
@@ -73,10 +75,11 @@ class _Stored:
         return self.key.module == key.module and self.key.test == key.test
 
     def is_gone(self, collected: Iterable[Key]) -> bool:
-        """Return whether no test uses it, if none of the collected ones does.
+        """Return whether no test uses it at all, given that none of the collected tests
+        does.
 
-        Its file is gone, or names it no more, or all parameters of its function were
-        collected.
+        So it is if its file is gone, or no longer names it, or if all parameters of its
+        function were collected.
         """
         module = self.key.module
         if not module.exists():
@@ -91,8 +94,8 @@ class _Stored:
         return any(_names(key.test) == names for key in of_module)
 
     def may_serve(self, key: Key, tasks: Sequence[str]) -> bool:
-        """Return whether it has a test's tasks and parameters, and its function or its
-        `[...]`.
+        """Return whether it has the tasks and the parameters of a test, and either its
+        function's name or its `[...]`.
         """
         if self.key.parameters != key.parameters:
             return False
@@ -133,8 +136,8 @@ def _left_behind(
     key: Key,
     directories: Iterable[Path],
 ) -> _Stored | None:
-    """Return the recording in directories that may serve the test, and that no test
-    uses any more; None without one, or if several fit equally well.
+    """Return the recording in these directories that fits the test and that no test
+    uses any more; None if there is none, or if several fit equally well.
     """
     specs = state_of(item).marked.specs
     tasks = tuple(spec.task for spec in specs if not spec.recording)

@@ -91,8 +91,8 @@ def _add_extras(
     runs: list[Path],
     ended: FinishedTest,
 ) -> None:
-    """Put the runs into pytest-html's report: beside it as files, or, in a
-    self-contained report, within it.
+    """Add the runs to pytest-html's report: as files beside it, or inside if it is
+    self-contained.
     """
     is_embedded = config.getoption("self_contained_html")
     workers = workerinput_of(config).get("workercount", 1)
@@ -216,7 +216,7 @@ def _add_steps(run: Path) -> None:
 
 
 def _add_step(run: Path, step: Step) -> None:
-    """Attach a step: its reason, and the screen before it with the action in it."""
+    """Attach a step: its reason, and the screen before it with the action drawn in."""
     import allure
 
     text = allure.attachment_type.TEXT

@@ -61,7 +61,7 @@ UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
 have undone.
 """
 REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
-"""The same of the previous attempt, to be repeated."""
+"""The tasks of the previous attempt, to be repeated."""
 _RESET_STATE = (
     "the test passed when it was recorded, but not the next time: reset what it leaves"
     " behind, in a fixture"
@@ -69,7 +69,7 @@ _RESET_STATE = (
 Timer = tuple[pytest.Item, Any]
 """A timer of pytest-timeout: its item, and its settings."""
 _TIMER = pytest.StashKey[Timer]()
-"""The one that runs now, in the stash of the config."""
+"""The timer that runs now, in the stash of the config."""
 
 
 class _AttemptItem(pytest.Function):
@@ -167,7 +167,7 @@ def pytest_runtest_protocol(
 
 
 def reused_desktop_reason(settings: Settings) -> str:
-    """Return why a test that is rerun has no fresh desktop; "" if it has one."""
+    """Return why a rerun of a test would get no fresh desktop; "" if it gets one."""
     if settings.scope != "test":
         return f"with --vnc-scope={settings.scope} no desktop is fresh"
     server = settings.server
@@ -343,8 +343,8 @@ def _first_failure(
     all_reports: Sequence[pytest.TestReport],
     reports: Sequence[pytest.TestReport],
 ) -> pytest.TestReport | None:
-    """Return the first report of a rehearsal that is bad; `reports` are those on its
-    phases. A subtest may be skipped.
+    """Return the first report on a phase of a rehearsal that is not a pass. A subtest
+    may be skipped.
     """
     failed = [report for report in all_reports if report.failed]
     if failed:
@@ -375,8 +375,8 @@ def _problem(
     runs: Sequence[Path],
     key: Key,
 ) -> RehearsalFigures:
-    """Return why a rehearsal failed, and the remedy: of its drift, or of the report
-    that is bad.
+    """Return why a rehearsal failed, and the remedy, from its drift or from the report
+    that is not a pass.
     """
     for run in runs:
         drift = _last_drift(run)

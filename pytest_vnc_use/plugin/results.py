@@ -1,7 +1,7 @@
 """The results of a session: on the terminal, in vnc-results.json, on the page
 index.html, and in a GitHub summary.
 
-They are made of the reports on all tests of a session, from all workers of
+They are made from the reports on all tests of a session, from all workers of
 pytest-xdist. Nothing is printed if no test used a desktop.
 """
 
@@ -60,7 +60,7 @@ _CRASHED = "???"
 unknown whether it has a desktop.
 """
 _MANY_RUNS = 20
-"""The number of runs whose report takes so long that a user wonders."""
+"""The number of runs from which on writing the report takes noticeably long."""
 _LISTED = {
     "healed": "healed; check that each change is intended",
     "not_healed": (
@@ -68,8 +68,8 @@ _LISTED = {
     ),
     "transient": "with an unrecorded transient frame; check that each is harmless",
 }
-"""The notes that are listed at the session's end, because such a test is not as it was
-recorded, with their titles.
+"""The notes that are listed at the session's end with these titles, because the test
+was not as recorded.
 """
 _HOOKS_RAISED = "hooks that raised; the results of the tests do not depend on them"
 
@@ -203,8 +203,8 @@ class _ResultsCollector:
         *,
         has_lost: bool,
     ) -> Iterator[str]:
-        """Return the problems that are not of a test with a desktop. `has_lost`: a
-        recording could not be written.
+        """Return the problems outside of tests with a desktop. `has_lost`: a recording
+        could not be written.
         """
         # the ids that could not be collected, as the terminal noted them: this plugin
         # may come later
@@ -255,7 +255,7 @@ class _ResultsCollector:
             yield f"the report could not be written: {exc}"
 
     def _drafts(self) -> Iterator[str]:
-        """Yield which tests are not recorded, but have steps by hand that are kept."""
+        """Yield the tests that are not recorded, but whose steps by hand are kept."""
         if self._settings.record != "manual":
             return
         # numpy, which the agents of the tests have imported
@@ -266,8 +266,8 @@ class _ResultsCollector:
                 yield f"{test}: {kept}"
 
     def _write_pages(self, results: SessionResults) -> Iterator[str]:
-        """Make room, write the pages of this session beside its runs, and yield a line
-        about each. Raises OSError, RunDirectoryError.
+        """Remove old runs, write the pages of this session beside its runs, and yield a
+        line about each. Raises OSError, RunDirectoryError.
         """
         # numpy, Pillow, jinja2: 150 ms
         from pytest_vnc_use.report.pages import INDEX, write_report, written_runs
@@ -317,7 +317,7 @@ class _ResultsCollector:
         self,
         terminalreporter: pytest.TerminalReporter,
     ) -> None:
-        """Print the results: what needs a look, then counts."""
+        """Print the results: first what needs attention, then counts."""
         write = terminalreporter.write_line
         for title, texts in self._suspicious():
             if texts:
@@ -342,7 +342,7 @@ class _ResultsCollector:
                 yield test.nodeid, rehearsal
 
     def _suspicious(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield what needs a look, in sections with a title."""
+        """Yield what needs attention, in sections with a title."""
         tests = self._tests.values()
         number = sum(test.result.is_unrepeated for test in tests)
         unrepeated: list[str] = []

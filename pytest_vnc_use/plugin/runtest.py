@@ -102,8 +102,9 @@ def run_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _is_outranked(error: BaseException) -> bool:
-    """Return whether a drift at the end comes before the error of a test's body: a
-    skip, an xfail, or what is unsure. What ends the session comes first.
+    """Return whether a drift at the end is reported instead of the error of a test's
+    body: a skip, an xfail, or an unsure verdict. What ends the session is always
+    reported.
     """
     if isinstance(error, _SKIPS):
         return True
@@ -119,10 +120,10 @@ def run_tasks(
     specs: Sequence[TaskSpec],
     recorded_test: RecordedTest | None = None,
 ) -> RecordingDrifted | None:
-    """Run each task, and judge it before the next, up to the first that fails. Raises
-    as `VncUseAgent.run` does.
+    """Run and judge one task after the other, up to the first that fails. Raises the
+    errors of `VncUseAgent.run`.
 
-    Where the last one drifts only at its end, its error is returned: the test's body
+    If the last one drifts only at its end, return its error instead: the test's body
     can still show what is wrong.
     """
     if recorded_test:
@@ -152,11 +153,11 @@ def run_tasks(
 
 @contextmanager
 def soft_checks(agent: object, add_section: Callable[[str], None]) -> Iterator[None]:
-    """Raise, at the end, the failure of the agent's soft checks, also instead of a
-    skip.
+    """At the end of the test, raise the failure of the agent's soft checks, even
+    instead of a skip.
 
-    Beside any other error, pass the failed checks to `add_section`: they belong in the
-    report of any end.
+    If the test ends by another error, pass the failed checks to `add_section`, so that
+    the report shows them too.
     """
     # a custom agent may have no checks
     unmet: Callable[[], TaskFailed | None] = getattr(agent, "unmet", lambda: None)
@@ -208,8 +209,8 @@ def pytest_runtest_makereport(
 
 
 def _new_figures(state: ItemState) -> list[RunFigures]:
-    """Return the runs that no report contains yet, or only in an older state, such as
-    without the last verdict.
+    """Return the runs that no report contains yet, or only in an older state, for
+    example without the last verdict.
     """
     reported = state.reported.runs
     new = []

@@ -1,6 +1,4 @@
-"""What this plugin keeps on a test while it runs, in one object, and what it keeps on
-the session.
-"""
+"""The state of a test while it runs, in one object, and the state of the session."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ from a worker of pytest-xdist to the controller. So no other channel between the
 processes is needed, and `user_properties` are only for JUnit's XML.
 """
 SCREENSHOTS = "vnc_screenshots"
-"""Likewise, screenshots as bytes."""
+"""The attribute for screenshots, as bytes."""
 Notes = Mapping[str, Any]
 """What is attached to a report."""
 _NO_DATA: Notes = {
@@ -93,24 +91,24 @@ class FailureTriage(NamedTuple):
 
 
 class Call(Enum):
-    """What is known of a test's call."""
+    """The result of a test's call, as far as it is known."""
 
     PASSED = "passed"
     FAILED = "failed"
-    """Also in part, as a subtest may fail while the test continues."""
+    """It failed, or a part of it did: a test continues after a failed subtest."""
     OTHER = "other"
-    """Not over yet, skipped, or expected to fail."""
+    """It has not ended, was skipped, or was expected to fail."""
 
 
 @dataclass
 class Marked:
-    """What the markers of a test say, in each attempt at it."""
+    """The content of a test's markers, the same in each attempt."""
 
     specs: tuple[TaskSpec, ...] = ()
     """The tasks."""
     problem: str = ""
-    """What is wrong with them, on a worker of pytest-xdist; otherwise that ends the
-    session.
+    """What is wrong with the markers, on a worker of pytest-xdist; elsewhere a problem
+    ends the session.
     """
     overruled: str = ""
     """Their `record`, if the command line overrides it."""
@@ -138,7 +136,9 @@ class Reported:
     failure: FailureTriage | None = None
     """The triage of its failure, if it has failed."""
     decided: pytest.TestReport | None = None
-    """The report that decides: the first that is bad, or else the one on the call."""
+    """The report that decides: the first that is not a pass, or else the one on the
+    call.
+    """
     duration_s: float = 0.0
     runs: dict[str, RunFigures] = field(default_factory=dict)
     """The figures of its runs, by run directory."""
@@ -157,9 +157,7 @@ class ItemState:
     """The rehearsal, if the test is run again to rehearse its recording."""
 
     follows: str = ""
-    """The test before it on a desktop that tests share; "" on a desktop that no other
-    test had.
-    """
+    """The test that used the same desktop before; "" on a new desktop."""
     settings: Settings | None = None
     """The settings that its recording is made with."""
     recorded_test: RecordedTest | None = None

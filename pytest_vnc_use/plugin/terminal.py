@@ -1,6 +1,6 @@
 """The terminal while a test runs: printed lines, and the live line.
 
-The live line states where a test's run is. It is shown only if nothing else writes to
+The live line shows how far a test's run is. It is shown only if nothing else writes to
 the terminal: with pytest's reporter, without -v, -q, -s and live logs, and while pytest
 captures the output of the test. It is erased when the run ends, and before pytest
 prints. A hook or a planner of a user that prints with the capture disabled may leave a
@@ -85,7 +85,7 @@ def close_line(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(config: pytest.Config) -> None:
-    """Erase the line before the terminal reports a part of a test, also if no event
+    """Erase the line before the terminal reports a phase of a test, even if no event
     ended its run.
     """
     if _LINE in config.stash:

@@ -102,7 +102,7 @@ class TaskFileTest(pytest.Function):
 
 
 def _no_body(vnc_agent: VncUseAgent) -> None:
-    """Do nothing: the tasks run before this, and their claims are the test."""
+    """Do nothing: the tasks have run before, and their claims are the test."""
 
 
 @dataclass(frozen=True)

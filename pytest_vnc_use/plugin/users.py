@@ -129,8 +129,8 @@ def show_of(
 
 
 class UserInReplay:
-    """A `ReplayUser`: the user at the page, in one attempt at a test. If they undo
-    steps, the test is run again.
+    """A `ReplayUser`: the user at the page, in one attempt at a test. If the user
+    undoes steps, the test is run again.
     """
 
     def __init__(
@@ -165,8 +165,8 @@ class UserInReplay:
 
 
 def _offer(desk: DeskPlugin, item: pytest.Item, draft: Draft) -> None:
-    """Have the user continue the draft that an earlier session has left, if there is
-    one, or start again.
+    """If an earlier session has left a draft, let the user choose to continue it or to
+    start again.
     """
     found = draft.find()
     if found is None:
