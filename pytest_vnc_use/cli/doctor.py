@@ -378,7 +378,9 @@ def _external_desktop(
 def _security(
     facts: ServerFacts, exposure: str = "", *, opened: bool = True
 ) -> Iterator[Finding]:
-    """Yield nothing if the server did not get that far."""
+    """Yield what protects the connection; nothing if the server has not offered
+    security types.
+    """
     if not facts.security_types:
         return
     offered = ", ".join(facts.security_types)

@@ -17,7 +17,7 @@ from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types import ApprovalRequest, Step
 
 MAX_KEYS = 20
-"""The most combinations of keys that are listed for one step."""
+"""The maximum combinations of keys that are listed for one step."""
 
 
 def add(commands: Commands) -> None:

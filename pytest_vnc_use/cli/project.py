@@ -69,7 +69,9 @@ _OF_SERVER = (
     'assert "apples;2" in open("orders.csv").read()  # or ask its server, or database'
 )
 _CHECKS: Mapping[Kind, str] = {"page": _OF_SERVER, "address": _OF_SERVER}
-"""What reads the saved data of a program that does not run on the desktop."""
+"""The line of the test that reads the saved data of a program which does not run on the
+desktop.
+"""
 _MAX_NAME_WORDS = 8
 _LITTLE_WORDS = frozenset(
     "a an the and or of to in into on onto at as by for from with that".split()
@@ -253,8 +255,8 @@ class Project:
         return text + gap + "".join(f"{line}{end}" for line in added)
 
     def _home_in_project(self) -> str:
-        """Return the path of vnc_home in this directory; empty without one, for one
-        elsewhere, or one that is committed.
+        """Return the path of vnc_home within this directory; empty if it is not set, is
+        elsewhere, or is committed.
         """
         home = str(self._ini.options.get("vnc_home", ""))
         path = os.path.relpath(self.directory / home, self.directory)
@@ -416,7 +418,7 @@ class Project:
 
 def _slug_of(task: str) -> str:
     """Return the words of a task for a name: all, or if there are many, the first ones
-    that end at a phrase.
+    up to the end of a phrase.
     """
     words = re.findall(r"[a-z0-9]+", task.lower())
     if len(words) > _MAX_NAME_WORDS:

@@ -1,5 +1,5 @@
-"""`cua-vnc mask` and `cua-vnc recordings`: what of a test's screens is not compared,
-what a commit changes, and who accepted changes.
+"""`cua-vnc mask` and `cua-vnc recordings`: regions of a test's screens that are not
+compared, the changes in a commit, and who accepted changes.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _with_name(text: str) -> Path:
-    """Return the path, in a form that has a last name."""
+    """Return the path, made absolute if it does not end with a name, such as `..`."""
     path = Path(text)
     return path.resolve() if path.name in ("", "..") else path
 

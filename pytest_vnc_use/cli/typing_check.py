@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Result = tuple[Literal["ok", "--", "FAIL"], str]
 """The word of a finding, and its text."""
 LIMIT_S = 10.0
-"""The longest wait for a server, an engine or the model's service."""
+"""The maximum wait for a server, an engine or the model's service."""
 LINE = "Ab1 ~!@#$%^&*()_+{}|:\"<>?`-=[]\\;',./"
 """A text with every key of a US keyboard that makes a character, most of them with
 shift.
@@ -36,8 +36,8 @@ DEAD_KEYS = "w'w\"w`w^w~w"
 would become one character.
 """
 _LETTERS = 8
-"""How many letters are compared with as many capitals: so many that a caret among them
-does not matter.
+"""The number of letters that are compared with as many capitals: enough that a caret
+among them does not matter.
 """
 BEYOND = "é Ω Ж 日 😀"
 """Characters that a US keyboard does not have."""
@@ -96,7 +96,7 @@ class _Typing:
                 break
 
     def check(self) -> Result:
-        """Type a letter; then what the server's method of typing needs."""
+        """Type a letter, then the texts that the server's method of typing requires."""
         if len(self._before) > _STABLE_FRAMES:
             return (
                 "--",
