@@ -74,7 +74,7 @@ def enter() -> None:
     """Move this process, and those that it starts from now on, into a network
     namespace. Raises OSError.
 
-    Root needs no user namespace for that; in one root may do less. Other users keep
+    Root needs no user namespace for that, and could do less in one. Other users keep
     their user in theirs, but programs that run as another user, such as sudo, do not
     work in it.
     """
@@ -109,7 +109,7 @@ def _switch_loopback_on() -> None:
 
 
 def _relay(listener: socket.socket, answering: int) -> None:
-    """Enter a network, answer 0 or an error's number, then relay connections until the
+    """Enter a network, write 0 or an error's number, then relay connections until the
     supervisor ends.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

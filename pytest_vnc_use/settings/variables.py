@@ -72,7 +72,7 @@ def format_env_file() -> str:
     if used:
         parts.append(f"read from the file: {', '.join(used)}")
     if others:
-        parts.append(f"the environment's own count: {', '.join(others)}")
+        parts.append(f"set in the environment instead: {', '.join(others)}")
     return "; ".join(parts)
 
 

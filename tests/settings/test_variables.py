@@ -64,7 +64,7 @@ def test_environment_overrules_file(
     assert resolve_key(None, ("GOOGLE_API_KEY",)) == "the environment's"
     assert (
         format_env_file()
-        == "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count:"
+        == "read from the file: VNC_USE_PASSWORD, SHOP; set in the environment instead:"
         " GOOGLE_API_KEY, VNC_USE_MAX_STEPS"
     )
     monkeypatch.delenv("VNC_USE_MAX_STEPS")
