@@ -217,7 +217,8 @@ class DesktopProtocol(SecuredClient):
     factory: DesktopFactory
     announces_clipboard = False
     fetched_texts = 0
-    _drew = _resized = False
+    _drew = False
+    _resized = False
     is_paused = False
     """Whether no changes are asked for now."""
     _offered = ""

@@ -118,7 +118,8 @@ class ContainerDesktop(RemoteDesktop):
         variables = {**dict(map(_variable, environment)), **built_in}
         self._listener: socket.socket | None = None
         self._engine = find_engine(engine)
-        self._client = client = self._engine.client
+        client = self._engine.client
+        self._client = client
         if not self._engine.ask(
             f"look for the image {image!r}", lambda: client.image.exists(image)
         ):
@@ -237,7 +238,8 @@ class ContainerDesktop(RemoteDesktop):
         """Run `argv` for each connection to the unix socket, with the connection as its
         input and output.
         """
-        listener = self._listener = socket.socket(socket.AF_UNIX)
+        listener = socket.socket(socket.AF_UNIX)
+        self._listener = listener
         listener.bind(self._server)  # in a directory that only this user may enter
         listener.listen()
 

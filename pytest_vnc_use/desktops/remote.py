@@ -418,9 +418,8 @@ class RemoteDesktop(ReachedDesktop):
                 self._session.note_command(remote_exec.ending(_PROGRAM))
             before = screen.raw_frame()
             argv = remote_exec.argv(command, _PROGRAM)
-            self._program = program = self._session.start(
-                "program", argv, client_of=command
-            )
+            program = self._session.start("program", argv, client_of=command)
+            self._program = program
             try:
                 if not shows_window(
                     program, screen, before, Deadline(self._launch_timeout_s)

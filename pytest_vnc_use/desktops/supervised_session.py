@@ -387,9 +387,8 @@ class SupervisedSession:
                 network,
             )
         title = f"the {role} {_shorten(client_of or argv)!r}"
-        process = self._processes[role] = Process(
-            title, log, pid, status, is_client=bool(client_of)
-        )
+        process = Process(title, log, pid, status, is_client=bool(client_of))
+        self._processes[role] = process
         return process
 
     def end_program(self) -> None:

@@ -319,19 +319,15 @@ class AnthropicComputer(ComputerPlanner[ToolUse]):
             reserved=(*MEMBERS, TOOLSET),
             keep_screenshots=keep_screenshots,
         )
-        self._fixed: JsonObject = {
+        system = prompts.OPERATOR if system_instruction is None else system_instruction
+        self._fixed: dict[str, Any] = {
             "model": model,
             "max_tokens": max_tokens,
-            "system": (
-                prompts.OPERATOR if system_instruction is None else system_instruction
-            ),
+            "system": system,
             "cache_control": {"type": "ephemeral"},
-            **(
-                {"thinking": {"type": "adaptive", "display": "summarized"}}
-                if include_thoughts
-                else {}
-            ),
         }
+        if include_thoughts:
+            self._fixed["thinking"] = {"type": "adaptive", "display": "summarized"}
 
     def _body(self, observation: Observation) -> JsonObject:
         # Only the toolset can exclude actions, and it has no screen size.

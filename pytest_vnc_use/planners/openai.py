@@ -255,17 +255,17 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
             }
             for declaration in self._declarations
         ]
-        self._fixed: JsonObject = {
+        system = prompts.OPERATOR if system_instruction is None else system_instruction
+        self._fixed: dict[str, Any] = {
             "model": model,
-            "instructions": (
-                prompts.OPERATOR if system_instruction is None else system_instruction
-            ),
+            "instructions": system,
             "tools": [{"type": "computer"}, *declared],
             "max_output_tokens": max_output_tokens,
             "store": False,
             "include": ["reasoning.encrypted_content"],
-            **({"reasoning": {"summary": "auto"}} if include_thoughts else {}),
         }
+        if include_thoughts:
+            self._fixed["reasoning"] = {"summary": "auto"}
 
     def _body(self, observation: Observation) -> JsonObject:
         return {**self._fixed, "input": self._items(observation)}

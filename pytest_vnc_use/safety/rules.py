@@ -293,28 +293,26 @@ class Rule:
         """Return whether the rule applies. Raises NotReviewed for too long an action."""
         action = proposal.action
         confirmation = proposal.confirmation
-        return (
-            _is_like(
-                self.action,
-                action.kind,
-                name_of(action),
-                str(proposal.as_proposed.get("name", "")),
-            )
-            and _is_like(
-                self.category, *([confirmation.category] if confirmation else ())
-            )
-            and self._contains_points(points(action))
-            and _is_like(self.test, context.test_id)
-            and (
-                self.keys is None
-                or self._presses(self.keys, keys_of(action, context.held))
-            )
-            and _is_found(
-                self.explanation, confirmation.explanation if confirmation else None
-            )
-            and _is_found(self.task, context.task)
-            and (self.text is None or self._reads(self.text, action, context))
-        )
+        categories = [confirmation.category] if confirmation else []
+        explanation = confirmation.explanation if confirmation else None
+        proposed_name = str(proposal.as_proposed.get("name", ""))
+        if not _is_like(self.action, action.kind, name_of(action), proposed_name):
+            return False
+        if not _is_like(self.category, *categories):
+            return False
+        if not self._contains_points(points(action)):
+            return False
+        if not _is_like(self.test, context.test_id):
+            return False
+        if self.keys is not None:
+            pressed = keys_of(action, context.held)
+            if not self._presses(self.keys, pressed):
+                return False
+        if not _is_found(self.explanation, explanation):
+            return False
+        if not _is_found(self.task, context.task):
+            return False
+        return self.text is None or self._reads(self.text, action, context)
 
     def _presses(self, keys: Keys, pressed: tuple[Keys, ...]) -> bool:
         expected = on_us_keyboard(keys)

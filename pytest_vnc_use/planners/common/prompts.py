@@ -123,12 +123,23 @@ def vnc_command_rules(offered: Collection[str]) -> tuple[str, ...]:
     if detect:
         find = " find the target with detect_elements;"
         again = "find its target again with detect_elements"
-    costs = [
-        *(["detect_elements is free, as text"] if detect else []),
-        *(["verify costs little, as text"] if verify else []),
-        "screenshot costs most, as an image",
-        "action_queue is one turn for up to 20 actions.",
-    ]
+    aids: list[str] = []
+    costs: list[str] = []
+    if verify:
+        aids.append(
+            "To learn the state of the screen, ask verify rather than take a"
+            " screenshot."
+        )
+    if detect:
+        aids.append(
+            "To aim exactly, call detect_elements: it names what can be clicked,"
+            " with place and size, without an image."
+        )
+        costs.append("detect_elements is free, as text")
+    if verify:
+        costs.append("verify costs little, as text")
+    costs.append("screenshot costs most, as an image")
+    costs.append("action_queue is one turn for up to 20 actions.")
     return (
         (
             "The first message shows the screen: act on it at once, and take no other"
@@ -138,22 +149,7 @@ def vnc_command_rules(offered: Collection[str]) -> tuple[str, ...]:
             "Put actions that need no look in between into one action_queue; it is one"
             " turn instead of many."
         ),
-        *(
-            [
-                "To learn the state of the screen, ask verify rather than take a"
-                " screenshot."
-            ]
-            if verify
-            else []
-        ),
-        *(
-            [
-                "To aim exactly, call detect_elements: it names what can be clicked,"
-                " with place and size, without an image."
-            ]
-            if detect
-            else []
-        ),
+        *aids,
         (
             "At the end call task_complete or task_failed, alone in an answer; never"
             " let the turns run out in silence."
