@@ -222,6 +222,10 @@ def test_soft_checks_fail_together_once(tmp_path: Path) -> None:
         "  the total is 3",
     ]
     assert agent.unmet() is None
+
+
+def test_soft_check_condition_needs_message(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge([]), tmp_path)
     with pytest.raises(
         SettingsError, match="`check` needs a `message` for the condition False"
     ):
@@ -247,23 +251,37 @@ def test_failed_task_claims_are_product_line_by_line(tmp_path: Path) -> None:
     ]
 
 
-def test_error_with_one_claim_is_one_line(tmp_path: Path) -> None:
-    judge = ListJudge(["fails", "fails", "unsure", "unsure"])
-    agent = agent_before(judge, tmp_path, test_id="test_it")
+def test_error_with_one_failed_claim_is_one_line(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge(["fails", "fails"]), tmp_path, test_id="test_it")
     with pytest.raises(ProductFailed) as failed:
         agent.verify("it is open", votes=3)
-    with pytest.raises(Inconclusive) as unsure:
-        run_tasks(agent, [TaskSpec("Save it", ("it is saved",))])
-    with pytest.raises(Inconclusive) as end:
-        run_tasks(agent, [TaskSpec("Close it")])
     assert str(failed.value) == (
         "claim 'it is open' fails (votes: fails, fails): I see it fails"
     )
-    claim, screen, *_ = str(unsure.value).splitlines()
-    assert claim == "claim 'it is saved' is unsure: I see it unsure"
-    assert "I see it" not in screen
-    task, screen, *_ = str(end.value).splitlines()
-    assert task == "it is unsure whether the task 'Close it' is done: I see it unsure"
+
+
+@pytest.mark.parametrize(
+    ("task", "line"),
+    [
+        (
+            TaskSpec("Save it", ("it is saved",)),
+            "claim 'it is saved' is unsure: I see it unsure",
+        ),
+        (
+            TaskSpec("Close it"),
+            "it is unsure whether the task 'Close it' is done: I see it unsure",
+        ),
+    ],
+    ids=["claim", "end"],
+)
+def test_error_with_one_unsure_claim_is_one_line(
+    tmp_path: Path, task: TaskSpec, line: str
+) -> None:
+    agent = agent_before(ListJudge(["unsure"]), tmp_path, test_id="test_it")
+    with pytest.raises(Inconclusive) as unsure:
+        run_tasks(agent, [task])
+    first, screen, *_ = str(unsure.value).splitlines()
+    assert first == line
     assert "I see it" not in screen
 
 

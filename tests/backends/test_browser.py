@@ -160,33 +160,61 @@ def middle(browser: Browser, name: str) -> tuple[int, int]:
     return int(window.left + x * window.ratio), int(window.top + y * window.ratio)
 
 
-def test_elements_acted_on(browser: Browser, controller: VNCController) -> None:
+@pytest.fixture
+def names(browser: Browser) -> Browser:
+    """It shows the page of elements with names."""
     browser.navigate(NAMES.replace("\n", ""))
+    return browser
 
-    def at(name: str) -> list[tuple[str, str] | None]:
-        return seen(browser.acted_on(Click(*middle(browser, name))))
 
-    assert at("h1") == [("heading", "Sign in")]
-    assert at("user") == [("textbox", "User")]
-    assert at("password") == [("textbox", "Password")]
-    assert at("go") == at("#go b") == [("button", "Go on")]
-    assert at("plain") == [("text", "plain text")]
-    assert at("frame") == [("button", "Framed")]
-    assert "typed" not in str(at("note"))
-    (long,) = at("long")
+@pytest.mark.parametrize(
+    ("name", "element"),
+    [
+        ("h1", ("heading", "Sign in")),
+        ("user", ("textbox", "User")),
+        ("password", ("textbox", "Password")),
+        ("go", ("button", "Go on")),
+        ("#go b", ("button", "Go on")),
+        ("plain", ("text", "plain text")),
+        ("frame", ("button", "Framed")),
+    ],
+)
+def test_clicked_element_is_named(
+    names: Browser, name: str, element: tuple[str, str]
+) -> None:
+    assert seen(names.acted_on(Click(*middle(names, name)))) == [element]
+
+
+def test_clicked_element_has_no_typed_value(names: Browser) -> None:
+    elements = seen(names.acted_on(Click(*middle(names, "note"))))
+    assert "typed" not in str(elements)
+
+
+def test_clicked_element_with_long_name_is_cut(names: Browser) -> None:
+    (long,) = seen(names.acted_on(Click(*middle(names, "long"))))
     assert long is not None
     assert long[1].startswith("(the first 10000 of 1000000 characters) xxx")
-    assert seen(browser.acted_on(Click(2, 2))) == [None]
-    drag = Drag(*middle(browser, "go"), *middle(browser, "h1"))
-    assert seen(browser.acted_on(drag)) == [("button", "Go on"), ("heading", "Sign in")]
 
+
+def test_clicked_page_has_no_element(names: Browser) -> None:
+    assert seen(names.acted_on(Click(2, 2))) == [None]
+
+
+def test_dragged_elements_are_named(names: Browser) -> None:
+    drag = Drag(*middle(names, "go"), *middle(names, "h1"))
+    assert seen(names.acted_on(drag)) == [("button", "Go on"), ("heading", "Sign in")]
+
+
+def test_typed_text_is_of_focused_element(
+    names: Browser, controller: VNCController
+) -> None:
     def focused() -> object:
-        return browser._read(lambda page: page.evaluate("document.activeElement.id"))
+        return names._read(lambda page: page.evaluate("document.activeElement.id"))
 
-    assert seen(browser.acted_on(TypeText("a"))) == [None]
-    controller.click(*middle(browser, "password"))
+    assert seen(names.acted_on(TypeText("a"))) == [None]
+    controller.click(*middle(names, "password"))
     wait_for(lambda: focused() == "password", "focus", 5)
-    assert seen(browser.acted_on(TypeText("a"))) == [("textbox", "Password")]
+    assert seen(names.acted_on(TypeText("a"))) == [("textbox", "Password")]
 
 
 OPTIONS = "<select aria-label=Size><option>S<option>M</select><p><button>Under</button>"

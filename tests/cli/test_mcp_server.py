@@ -343,25 +343,22 @@ def test_endless():
 """
 
 
+@pytest.fixture(scope="module")
+def suites(conversation: Conversation) -> Conversation:
+    """Its directory has a test suite, and a file that cannot be imported."""
+    directory = conversation.directory
+    (directory / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n")
+    (directory / "test_it.py").write_text(SUITE, encoding="utf-8")
+    (directory / "test_broken.py").write_text("import nothing_of_that_name\n")
+    return conversation
+
+
 @pytest.mark.slow
-def test_run_tests_uses_same_settings_or_is_refused(conversation: Conversation) -> None:
-    (conversation.directory / "pytest.ini").write_text(
-        "[pytest]\nvnc_planner = gemini\n", encoding="utf-8"
-    )
-    (conversation.directory / "test_it.py").write_text(SUITE, encoding="utf-8")
-    (conversation.directory / "test_broken.py").write_text(
-        "import nothing_of_that_name\n", encoding="utf-8"
-    )
-    conversation.replies += [CLICK, text("opened"), FAILS]
-    suite = conversation.result_of(
-        "run_tests", paths=["test_it.py"], keyword="not endless"
-    )
-    assert [suite[name] for name in ("passed", "failed", "errors", "skipped")] == [
-        1,
-        3,
-        0,
-        1,
-    ]
+def test_run_tests_uses_same_settings(suites: Conversation) -> None:
+    suites.replies += [CLICK, text("opened"), FAILS]
+    suite = suites.result_of("run_tests", paths=["test_it.py"], keyword="not endless")
+    counts = {"passed": 1, "failed": 3, "errors": 0, "skipped": 1}
+    assert {name: suite[name] for name in counts} == counts
     sums, pad, key = suite["failures"]
     assert "<secret:GOOGLE_API_KEY>" in key["message"]
     assert API_KEY not in str(suite)
@@ -372,23 +369,42 @@ def test_run_tests_uses_same_settings_or_is_refused(conversation: Conversation) 
     }
     assert pad["test"] == "test_it.py::test_pad"
     assert pad["message"] == "product: claim 'it is open' fails: the basket is empty"
-    run = conversation.result_of("read_run", run_id=pad["runs"][0])
+    run = suites.result_of("read_run", run_id=pad["runs"][0])
     assert (run["test"], run["outcome"]) == ("test_it.py::test_pad", "done")
     assert run["verdicts"] == ["fails: 'it is open': the basket is empty"]
-    assert "file or directory not found: none.py" in conversation.error_of(
-        "run_tests", paths=["none.py"]
-    )
-    wrong = conversation.error_of("run_tests", paths=["test_it.py"], keyword="and and")
-    assert "Wrong expression passed to '-k'" in wrong
-    assert "infra" not in wrong
-    assert "a test path must be in the directory" in conversation.error_of(
-        "run_tests", paths=["../test_it.py"]
-    )
-    endless = conversation.error_of(
-        "run_tests", paths=["test_it.py::test_endless"], seconds=1
-    )
-    assert "took longer than 1 s and were stopped" in endless
-    broken = conversation.result_of("run_tests", paths=["test_broken.py"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"paths": ["none.py"]}, "file or directory not found: none.py"),
+        (
+            {"paths": ["test_it.py"], "keyword": "and and"},
+            "Wrong expression passed to '-k'",
+        ),
+        ({"paths": ["../test_it.py"]}, "a test path must be in the directory"),
+    ],
+    ids=["missing", "keyword", "outside"],
+)
+def test_run_tests_invalid_selection_is_refused(
+    suites: Conversation, arguments: dict[str, Any], problem: str
+) -> None:
+    error = suites.error_of("run_tests", **arguments)
+    assert problem in error
+    assert "infra" not in error
+
+
+@pytest.mark.slow
+def test_run_tests_over_time_is_infra(suites: Conversation) -> None:
+    error = suites.error_of("run_tests", paths=["test_it.py::test_endless"], seconds=1)
+    assert "infra: " in error
+    assert "took longer than 1 s and were stopped" in error
+
+
+@pytest.mark.slow
+def test_run_tests_reports_broken_module(suites: Conversation) -> None:
+    broken = suites.result_of("run_tests", paths=["test_broken.py"])
     assert broken["errors"] == 1
     [failure] = broken["failures"]
     assert (failure["test"], failure["runs"]) == ("test_broken.py", [])

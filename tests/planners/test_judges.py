@@ -138,10 +138,13 @@ def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
     assert not {"tools", "tool_choice"} & set(body)
 
 
-def test_server_without_binding_is_asked_unbound_afterwards() -> None:
+def test_server_that_fails_is_asked_bound_again() -> None:
     with judges(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
         assert asked.ask()
-        assert all("response_format" in body for body in asked.bodies)
+        assert ["response_format" in body for body in asked.bodies] == [True, True]
+
+
+def test_server_without_binding_is_asked_unbound_afterwards() -> None:
     with judges(
         CHAT, said(opinion()), said(opinion(verdict="fails")), serve={"binds": False}
     ) as asked:
@@ -150,6 +153,9 @@ def test_server_without_binding_is_asked_unbound_afterwards() -> None:
     assert ["response_format" in body for body in asked.bodies] == [True, False, False]
     assert "response_format" in asked.exchanges[0].error
     assert asked.exchanges[0].retry_in_s == 0.0
+
+
+def test_model_without_binding_is_asked_in_words() -> None:
     with judges(CLAUDE, text(opinion()), model="claude-sonnet-4-20250514") as asked:
         assert asked.ask()
     assert ["output_config" in body for body in asked.bodies] == [True, False]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import AgentFailed, RunDirectoryError, SettingsError
 from pytest_vnc_use.planners.local.callables import Answer, finish, key
@@ -289,33 +289,45 @@ def agent_of(
     )
 
 
-def test_run_leaves_trace_without_secrets_to_perform_again(tmp_path: Path) -> None:
+@pytest.fixture
+def ordered(tmp_path: Path) -> RunResult:
+    """A run that typed a secret, and whose last action failed."""
     ordering, _ = agent_of(tmp_path, order, secrets={"PIN": "apple-4711"})
-    result = ordering.run("Order with <secret:PIN>")
-    execution = read_execution(result.run_dir)
-    assert (result.outcome, result.params, execution.params) == (
-        Outcome.DONE,
-        *[{"order": "<secret:PIN>"}] * 2,
-    )
-    assert execution.run_id == result.run_id
+    return ordering.run("Order with <secret:PIN>")
+
+
+def test_run_leaves_trace_without_secrets(ordered: RunResult) -> None:
+    assert ordered.outcome is Outcome.DONE
+    assert ordered.params == {"order": "<secret:PIN>"}
+    assert [step.error for step in ordered.steps] == ["", "", "unknown key 'nosuchkey'"]
+
+    execution = read_execution(ordered.run_dir)
+    assert execution.run_id == ordered.run_id
     assert execution.task == "Order with <secret:PIN>"
+    assert execution.params == {"order": "<secret:PIN>"}
     assert [step.action for step in execution.steps] == [
         Click(10, 20),
         TypeText("pin <secret:PIN>"),
     ]
-    assert [step.error for step in result.steps] == ["", "", "unknown key 'nosuchkey'"]
-    assert all((result.run_dir / step.screenshot).is_file() for step in execution.steps)
-    files = [path.read_bytes() for path in result.run_dir.rglob("*") if path.is_file()]
-    assert not any(b"apple-4711" in content for content in files)
+    screenshots = [ordered.run_dir / step.screenshot for step in execution.steps]
+    assert [file for file in screenshots if not file.is_file()] == []
+    files = [path for path in ordered.run_dir.rglob("*") if path.is_file()]
+    assert [file for file in files if b"apple-4711" in file.read_bytes()] == []
+
+
+def test_reenact_performs_run_again(ordered: RunResult, tmp_path: Path) -> None:
     again, controller = agent_of(tmp_path, secrets={"PIN": "pear-8"})
-    repeated = again.reenact(result.run_dir / "execution.json")
+    repeated = again.reenact(ordered.run_dir / "execution.json")
     assert (controller.performed[0], controller.typed) == (Click(10, 20), "pin pear-8")
     assert repeated.message == "performed 2 actions again; nothing was judged"
+
+
+def test_reenact_without_secret_is_rejected(ordered: RunResult, tmp_path: Path) -> None:
     undeclared, _ = agent_of(tmp_path)
     with pytest.raises(
         SettingsError, match="step 2 of the action trace needs the secret 'PIN'"
     ):
-        undeclared.reenact(result.run_dir)
+        undeclared.reenact(ordered.run_dir)
 
 
 def test_crash_leaves_traceback_without_secrets(tmp_path: Path) -> None:

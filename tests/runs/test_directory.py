@@ -309,21 +309,36 @@ def test_run_id_no_name_is_rejected(run_id: str) -> None:
         path_of(Path("runs"), run_id)
 
 
-def test_screen_is_stored_once_checked_and_dropped(directory: RunDirectory) -> None:
+def test_screen_not_stored_is_error(directory: RunDirectory) -> None:
     with pytest.raises(RunDirectoryError, match="cannot be read"):
         directory.load_png(SCREEN)
+
+
+@pytest.fixture
+def stored(directory: RunDirectory) -> Path:
+    """The file of a stored screen."""
     assert directory.store(Frame(SCREEN, PNG)) == SCREEN
-    stored = directory.path / "screens" / f"{SCREEN.digest}.png"
+    return directory.path / "screens" / f"{SCREEN.digest}.png"
+
+
+def test_screen_is_stored_once(directory: RunDirectory, stored: Path) -> None:
     before = stored.stat()
     directory.store(Frame(SCREEN, PNG))
     assert stored.stat().st_ino == before.st_ino
     assert stored.stat().st_mtime_ns == before.st_mtime_ns
     assert list(stored.parent.iterdir()) == [stored]
     assert RunDirectory.open(directory.path).load_png(SCREEN) == PNG
+
+
+def test_stored_screen_is_checked(directory: RunDirectory, stored: Path) -> None:
     stored.write_bytes(PNG[:-1])
     with pytest.raises(RunDirectoryError, match="its SHA-256 is not its name"):
         directory.load_png(SCREEN)
+
+
+def test_stored_screen_is_dropped(directory: RunDirectory, stored: Path) -> None:
     drop_screenshots(directory.path)
+    assert not stored.exists()
     assert names_in(directory.path) == ["trace.jsonl"]
 
 

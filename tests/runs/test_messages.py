@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.client import Outgoing
-from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.planners.local.callables import finish
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs import logger as messages
@@ -49,71 +50,98 @@ def test_it_is_bounded_and_says_so(
     assert kept(tmp_path)[-1]["kind"] == "cut"
 
 
+@pytest.fixture
+def typing(log: MessageLog, tigervnc: VncServer) -> Iterator[VNCController]:
+    """A connection whose messages are logged."""
+    with closing(connect(tigervnc.address, tap=log)) as controller:
+        yield controller
+
+
+def of_kind(directory: Path, kind: str) -> list[dict[str, Any]]:
+    return [line for line in kept(directory) if line["kind"] == kind]
+
+
 @pytest.mark.desktop
-def test_what_connection_sent_without_byte_of_secret(
-    log: MessageLog, tigervnc: VncServer, tmp_path: Path
+def test_messages_have_times_in_order(typing: VNCController, tmp_path: Path) -> None:
+    typing.click(20, 30, "right")
+    typing.type_text("aB")
+    times = [line["at_s"] for line in kept(tmp_path)]
+    assert len(times) > 5
+    assert times == sorted(times)
+
+
+@pytest.mark.desktop
+def test_messages_are_what_connection_sent(
+    typing: VNCController, tmp_path: Path
+) -> None:
+    typing.key_down("shift")
+    typing.click(20, 30, "right")
+    typing.key_up("shift")
+    sent = [
+        {name: value for name, value in line.items() if name != "at_s"}
+        for line in kept(tmp_path)
+        if line["kind"] in ("key", "pointer")
+    ]
+    point = {"kind": "pointer", "x": 20, "y": 30}
+    assert sent == [
+        {"kind": "key", "key": "shift", "down": True},
+        {**point, "buttons": []},
+        {**point, "buttons": ["right"]},
+        {**point, "buttons": []},
+        {"kind": "key", "key": "shift", "down": False},
+    ]
+
+
+@pytest.mark.desktop
+def test_messages_have_way_of_drag(typing: VNCController, tmp_path: Path) -> None:
+    typing.drag_and_drop(1, 1, 40, 40)
+    drag = [(line["x"], line["buttons"]) for line in of_kind(tmp_path, "pointer")]
+    assert drag[0][0] == 1
+    assert drag[-2][1] == ["left"]
+    assert drag[-1] == (40, [])
+
+
+@pytest.mark.desktop
+def test_messages_have_keys_of_text(typing: VNCController, tmp_path: Path) -> None:
+    typing.type_text("aB")
+    keys = [(line["key"], line["down"]) for line in of_kind(tmp_path, "key")]
+    assert keys == [
+        ("a", True),
+        ("a", False),
+        ("shift", True),
+        ("B", True),
+        ("B", False),
+        ("shift", False),
+    ]
+
+
+@pytest.mark.desktop
+def test_messages_hold_no_byte_of_secret(
+    log: MessageLog, typing: VNCController, tmp_path: Path
 ) -> None:
     """Whether it is declared, typed as it is, in the middle of a text, beyond ASCII, or
     a one-time code.
     """
-    with closing(connect(tigervnc.address, tap=log)) as controller:
-        controller.key_down("shift")
-        controller.click(20, 30, "right")
-        controller.key_up("shift")
-        controller.drag_and_drop(1, 1, 40, 40)
-        controller.type_text("aB")
-        lines = kept(tmp_path)
-        times = [line.pop("at_s") for line in lines]
-        assert times == sorted(times)
-        sent = [line for line in lines if line["kind"] in ("key", "pointer")]
-        point = {"kind": "pointer", "x": 20, "y": 30}
-        assert sent[:5] == [
-            {"kind": "key", "key": "shift", "down": True},
-            {**point, "buttons": []},
-            {**point, "buttons": ["right"]},
-            {**point, "buttons": []},
-            {"kind": "key", "key": "shift", "down": False},
-        ]
-        drag = [
-            (line["x"], line["buttons"])
-            for line in sent[5:]
-            if line["kind"] == "pointer"
-        ]
-        assert (drag[0][0], drag[-2][1], drag[-1]) == (1, ["left"], (40, []))
-        keys = [
-            (line["key"], line["down"]) for line in sent[5:] if line["kind"] == "key"
-        ]
-        assert keys == [
-            ("a", True),
-            ("a", False),
-            ("shift", True),
-            ("B", True),
-            ("B", False),
-            ("shift", False),
-        ]
+    value = secrets.token_urlsafe(9)
+    wide = f"Ж{secrets.token_hex(6)}é"
+    redactor = Redactor({"S": value, "WIDE": wide, "SHARED": "GEZDGNBVGY3TQOJQ"})
+    log.begin(tmp_path, 0.0, redactor.hide)
+    typing.type_text(redactor.reveal("user\t<secret:S>"), press_enter=True)
+    typing.type_text(value)
+    outgoing = Outgoing(log)
+    with outgoing.typing(wide):
+        outgoing.note("clipboard", text=wide)
+        for letter in wide:
+            outgoing.note("key", key=letter, down=True)
+    typing.type_text(redactor.reveal("<totp:SHARED>"))
+    typing.type_text("x")
 
-        (tmp_path / FILE).unlink()
-        value = secrets.token_urlsafe(9)
-        wide = f"Ж{secrets.token_hex(6)}é"
-        redactor = Redactor({"S": value, "WIDE": wide, "SHARED": "GEZDGNBVGY3TQOJQ"})
-        log.begin(tmp_path, 0.0, redactor.hide)
-        controller.type_text(redactor.reveal("user\t<secret:S>"), press_enter=True)
-        controller.type_text(value)
-        outgoing = Outgoing(log)
-        with outgoing.typing(wide):
-            outgoing.note("clipboard", text=wide)
-            for letter in wide:
-                outgoing.note("key", key=letter, down=True)
-        controller.type_text(redactor.reveal("<totp:SHARED>"))
-        controller.type_text("x")
     written = (tmp_path / FILE).read_text()
-    assert not [secret for secret in (value, wide) if secret in written]
-    texts = [line["text"] for line in kept(tmp_path) if line["kind"] == "text"]
+    assert value not in written
+    assert wide not in written
+    texts = [line["text"] for line in of_kind(tmp_path, "text")]
     assert texts == ["user\t<secret:S>", "<secret:S>", "<secret:WIDE>", "<totp:SHARED>"]
-    assert {line["key"] for line in kept(tmp_path) if line["kind"] == "key"} == {
-        "return",
-        "x",
-    }
+    assert {line["key"] for line in of_kind(tmp_path, "key")} == {"return", "x"}
 
 
 def sign_in(settings: Settings, pin: str) -> Path:

@@ -8,7 +8,7 @@ import os
 import secrets
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,21 +43,36 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     use_env_file("", tmp_path)
 
 
-def test_environment_overrules_file(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def put_back(file: Path) -> Callable[[], None]:
+    """What ends the use of a file with a key, a setting, a password and a secret."""
     file.write_text(
-        f"GOOGLE_API_KEY={VALUE}\nVNC_USE_MAX_STEPS=7\nVNC_USE_PASSWORD='pass"
-        f" word'\nSHOP={VALUE}\n"
+        f"GOOGLE_API_KEY={VALUE}\n"
+        "VNC_USE_MAX_STEPS=7\n"
+        "VNC_USE_PASSWORD='pass word'\n"
+        f"SHOP={VALUE}\n"
     )
-    put_back = use_env_file(".env", file.parent)
+    return use_env_file(".env", file.parent)
+
+
+@pytest.mark.usefixtures("put_back")
+def test_variables_come_from_file(file: Path) -> None:
     settings = build.settings_of({})
     assert settings.max_steps == 7
     assert credentials.desktop_password(settings) == "pass word"
     assert resolve_key(None, ("GOOGLE_API_KEY",)) == VALUE
     assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
     assert credentials.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
-    assert VALUE not in repr((dict(os.environ), inheritable()))
+
+
+@pytest.mark.usefixtures("put_back")
+def test_variables_of_file_are_not_inherited() -> None:
+    assert VALUE not in repr(dict(os.environ))
+    assert VALUE not in repr(inheritable())
+
+
+@pytest.mark.usefixtures("put_back")
+def test_environment_overrules_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNC_USE_MAX_STEPS", "9")
     monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
     assert build.settings_of({}).max_steps == 9
@@ -67,7 +82,10 @@ def test_environment_overrules_file(
         == "read from the file: VNC_USE_PASSWORD, SHOP; set in the environment instead:"
         " GOOGLE_API_KEY, VNC_USE_MAX_STEPS"
     )
-    monkeypatch.delenv("VNC_USE_MAX_STEPS")
+
+
+def test_file_no_more_used_gives_no_variables(put_back: Callable[[], None]) -> None:
+    assert build.settings_of({}).max_steps == 7
     put_back()
     assert build.settings_of({}).max_steps == 40
 
