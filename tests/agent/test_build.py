@@ -191,7 +191,7 @@ def test_settings_incomplete_raise_settings_error(
         (Settings(), (1920, 1080)),
     ],
 )
-def test_elements_are_listed_in_what_planner_counts_in(
+def test_listed_elements_count_as_planner_does(
     settings: Settings, size: tuple[int, int]
 ) -> None:
     assert counted_in(settings)(1920, 1080) == size

@@ -41,7 +41,13 @@ from support import accessible, vnc_servers
 from support.json_server import Reply
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer, wait_for
-from support.witness_programs import Site, assert_becomes, element, serving_pages
+from support.witness_programs import (
+    Site,
+    assert_becomes,
+    element,
+    evaluated,
+    serving_pages,
+)
 
 
 def test_address_title_text_and_functions_of_model(
@@ -148,14 +154,13 @@ NAMES = """data:text/html,<title>Names</title><body style="margin:8px">
 
 
 def middle(browser: Browser, name: str) -> tuple[int, int]:
-    script = (
-        "(box => [box.left + Math.min(box.width / 2, 20), box.top + Math.min(box.height"
-        " / 2, 10)])"
-    )
+    """Return a point in an element, of an id or a selector, on the screen."""
     element = f"document.getElementById({name!r}) || document.querySelector({name!r})"
-    x, y = browser._read(
-        lambda page: page.evaluate(f"{script}(({element}).getBoundingClientRect())")
-    )
+    script = f"""(box => [
+        box.left + Math.min(box.width / 2, 20),
+        box.top + Math.min(box.height / 2, 10),
+    ])(({element}).getBoundingClientRect())"""
+    x, y = evaluated(browser, script)
     window = browser.window
     return int(window.left + x * window.ratio), int(window.top + y * window.ratio)
 
@@ -209,7 +214,7 @@ def test_typed_text_is_of_focused_element(
     names: Browser, controller: VNCController
 ) -> None:
     def focused() -> object:
-        return names._read(lambda page: page.evaluate("document.activeElement.id"))
+        return evaluated(names, "document.activeElement.id")
 
     assert seen(names.acted_on(TypeText("a"))) == [None]
     controller.click(*middle(names, "password"))
@@ -413,7 +418,7 @@ def test_list_counts_as_model_does() -> None:
     assert last == "… and 50 more"
 
 
-def test_list_without_elements_says_so() -> None:
+def test_list_elements_none_returns_sentence() -> None:
     list_elements = elements_function(lambda: ([], (1024, 768)))
     assert list_elements() == "there are no elements in view"
 

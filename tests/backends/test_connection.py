@@ -97,7 +97,7 @@ def test_password_not_ascii_raises_settings_error() -> None:
         pytest.param(lambda controller: controller.click(1, 1), id="click"),
     ],
 )
-def test_everything_on_closed_connection_says_so(
+def test_call_on_closed_connection_raises_connection_lost(
     tigervnc: VncServer, call: Callable[[VNCController], object]
 ) -> None:
     controller = connect(tigervnc.address)

@@ -47,7 +47,7 @@ def read(reading: Reading, data: bytes) -> npt.NDArray[np.uint32]:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_zrle_in_all_its_ways(seed: int) -> None:
+def test_zrle_decodes_each_subencoding(seed: int) -> None:
     drawn = Random(seed)
     zrle = Zrle()
     stream = rfb_server.ZrleStream()
@@ -60,7 +60,7 @@ def test_zrle_in_all_its_ways(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_tight_in_all_its_ways(seed: int) -> None:
+def test_tight_decodes_each_filter(seed: int) -> None:
     drawn = Random(seed)
     tight = Tight()
     stream = rfb_server.TightStream()

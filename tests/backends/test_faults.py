@@ -86,7 +86,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.rfb_connection.ANSWER_S", 0.5)
 
 
-def test_connection_ending_anywhere_is_lost() -> None:
+def test_connection_ended_anywhere_is_named() -> None:
     lengths = range(0, len(REST) + 1, 3)
     errors = []
     with playing(*(FIRST + REST[:length] for length in lengths)) as address:
@@ -160,7 +160,7 @@ def deaf() -> Iterator[tuple[str, list[socket.socket]]]:
             over.set()
 
 
-def test_server_that_reads_no_more_holds_nobody_up(
+def test_deaf_server_is_left_in_time(
     impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.client._HANG_UP_S", 0.3)

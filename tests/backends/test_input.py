@@ -59,6 +59,7 @@ from support.witness_programs import (
     Witness,
     assert_becomes,
     element,
+    evaluated,
     openbox,
     window_of,
     xterm,
@@ -399,10 +400,7 @@ def test_line_with_accent_goes_by_keys(
     browser.navigate(f"data:text/html;charset=utf-8,{KEYS}")
     controller.click(*element(browser, "Text").centre)
     controller.type_text(text)
-    shown = "[text.value, text.title]"
-    assert_becomes(
-        lambda: browser._read(lambda page: page.evaluate(shown)), [text, keys]
-    )
+    assert_becomes(lambda: evaluated(browser, "[text.value, text.title]"), [text, keys])
 
 
 LATE_PASTE = """<input aria-label=Text id=text><script>
@@ -420,9 +418,7 @@ def test_keys_do_not_overtake_late_paste(
     browser.navigate(f"data:text/html;charset=utf-8,{LATE_PASTE}")
     controller.click(*element(browser, "Text").centre)
     controller.type_text("Zoë's €")
-    assert_becomes(
-        lambda: browser._read(lambda page: page.evaluate("text.value")), "Zoë's €"
-    )
+    assert_becomes(lambda: evaluated(browser, "text.value"), "Zoë's €")
 
 
 def test_text_by_clipboard(
@@ -442,7 +438,7 @@ def test_text_by_clipboard(
     """
 
     def value(name: str) -> object:
-        return browser._read(lambda page: page.evaluate(f"{name}.value"))
+        return evaluated(browser, f"{name}.value")
 
     browser.navigate(FIELDS)
     controller.click(*element(browser, "Lines").centre)
@@ -782,7 +778,7 @@ def test_scroll_may_be_pixels(arguments: Any, scroll: Scroll) -> None:
     assert scroll_of(*arguments, (1440, 900)) == scroll
 
 
-def test_controller_without_connection_says_so() -> None:
+def test_controller_without_connection_raises() -> None:
     controller = VNCController()
     with pytest.raises(
         DesktopError, match=r"not connected. Call connect\(server, password\) first"

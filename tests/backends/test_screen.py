@@ -255,7 +255,7 @@ def test_settle_counts_from_enter_after_text(
         assert (tmp_path / "answered").exists()
 
 
-def test_what_never_rests_ends_at_limit(
+def test_settle_moving_screen_ends_at_limit(
     tigervnc: VncServer, connected: Connect
 ) -> None:
     with xterm(

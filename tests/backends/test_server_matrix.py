@@ -79,7 +79,7 @@ def typed(stage: Stage) -> str:
 
 
 @pytest.mark.parametrize("encoding", ["zrle", "tight"])
-def test_screen_is_what_server_shows(
+def test_screen_shows_pixels_of_server(
     stage: Stage, connected: Connect, encoding: str
 ) -> None:
     controller = connected(stage.server, encoding=encoding, settle_rules=PATIENT)

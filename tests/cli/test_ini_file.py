@@ -100,7 +100,7 @@ def test_added_options_leave_other_options(layout: tuple[Path, str]) -> None:
     assert {key: again.options[key] for key in ini.options} == dict(ini.options)
 
 
-def test_pytest_reads_what_was_added(layout: tuple[Path, str]) -> None:
+def test_added_options_are_read_by_pytest(layout: tuple[Path, str]) -> None:
     directory, name = layout
     changed = IniFile.find(directory).with_options(WANTED)
     (directory / name).write_bytes(changed.encode())

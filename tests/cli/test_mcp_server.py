@@ -411,7 +411,7 @@ def test_run_tests_reports_broken_module(suites: Conversation) -> None:
     assert "No module named 'nothing_of_that_name'" in failure["message"]
 
 
-def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
+def test_tools_are_marked_as_read_only(conversation: Conversation) -> None:
     tools = {
         tool.name: tool
         for tool in conversation.portal.call(conversation.client.list_tools).tools
@@ -429,9 +429,9 @@ def test_tools_say_which_of_them_only_read(conversation: Conversation) -> None:
         "propose_test",
     }
     assert set(tools) - reads == {"run_task", "run_tests", "set_timing"}
-    assert all(
-        tool.description and "  " not in tool.description for tool in tools.values()
-    )
+    descriptions = {name: tool.description or "" for name, tool in tools.items()}
+    assert [name for name, text in descriptions.items() if not text] == []
+    assert [name for name, text in descriptions.items() if "  " in text] == []
     assert set(tools["run_task"].input_schema["properties"]) == {
         "task",
         "expect",

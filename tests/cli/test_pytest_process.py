@@ -46,7 +46,7 @@ def test_stopped_suite_ends_fixtures_and_leaves_no_process(tmp_path: Path) -> No
         os.kill(int(pid.read_text()), 0)
 
 
-def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
+def test_suite_stopped_before_start_ends(tmp_path: Path) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
     suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
     suite.stop()

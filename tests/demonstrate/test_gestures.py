@@ -187,7 +187,7 @@ def test_events_become_actions(name: str) -> None:
     assert shown(*events)[0] == actions
 
 
-def test_desktop_receives_what_is_recorded_at_once() -> None:
+def test_desktop_receives_recorded_input_at_once() -> None:
     assert shown((Move(10, 20), 0.0), (Move(30, 40), 1.0)) == ([], [])
     assert shown(*typed("aB"))[1] == [TypeText("a"), TypeText("B")]
     way = [

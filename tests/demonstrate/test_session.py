@@ -127,7 +127,7 @@ def test_pointer_that_rests_is_moved_back_before_click() -> None:
 
 
 @pytest.mark.parametrize("late_s", [0.0, 2.0])
-def test_answer_is_timed_and_hover_after_it_is_none(
+def test_answer_is_timed_without_later_hover(
     monkeypatch: pytest.MonkeyPatch, late_s: float
 ) -> None:
     """A gate waits for as long as the program took, and no longer because a user read,

@@ -38,7 +38,7 @@ def engine(*arguments: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.container
-def test_container_has_what_was_asked_for(
+def test_container_gets_volumes_variables_and_network(
     start: Callable[..., ContainerDesktop],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

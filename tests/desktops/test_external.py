@@ -140,7 +140,7 @@ def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:
         ("ws://testbox:6080/a", "WS://TestBox:6080/a"),
     ],
 )
-def test_address_is_one_desktop_in_all_its_forms(
+def test_address_forms_lease_one_desktop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, other: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # no form depends on the directory

@@ -148,7 +148,7 @@ def test_bad_input_is_named_and_leaves_nothing(
     assert processes_naming(tmp_path) == {}
 
 
-def test_machine_that_cannot_start_it_is_named(
+def test_xvnc_on_unfit_machine_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = tmp_path / ("d" * 100)

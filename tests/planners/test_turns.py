@@ -187,7 +187,7 @@ def test_claude_older_tool_gets_size() -> None:
     size = {"display_width_px": 1389, "display_height_px": 868}
     assert request["tools"][0] == {"type": tool, "name": "computer", **size}
     assert size_of(request) == (1389, 868)
-    assert all("toolset_name" not in result for result in results_of(second))
+    assert [result for result in results_of(second) if "toolset_name" in result] == []
     with pytest.raises(
         SettingsError,
         match=r"tool must be one of \['computer_20250124'.*\], got 'computer_2030'",

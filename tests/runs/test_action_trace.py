@@ -148,7 +148,7 @@ def test_read_execution_of_harness_gives_actions(tmp_path: Path) -> None:
     [*ACTIONS, *OWN],
     ids=lambda action: action.kind,
 )
-def test_written_action_is_read_as_it_was(action: Action) -> None:
+def test_written_action_is_read_unchanged(action: Action) -> None:
     [(name, params)] = records_for(action)
     assert [read for _, read in actions_of([record(name, **params)])] == [action]
     own = action in OWN or isinstance(action, (MouseDown, MouseUp))

@@ -165,7 +165,7 @@ def test_non_json_value_is_text_or_type_error() -> None:
         from_json(Click, {"x": "left", "y": 2})
 
 
-def test_what_was_written_is_read(directory: RunDirectory) -> None:
+def test_run_directory_is_read_as_written(directory: RunDirectory) -> None:
     verdict = Verdict(
         "2 apples",
         "fails",

@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> MessageLog:
     return log
 
 
-def test_it_is_bounded_and_says_so(
+def test_long_log_is_cut(
     log: MessageLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "MAX_BYTES", 2000)
@@ -71,9 +71,7 @@ def test_messages_have_times_in_order(typing: VNCController, tmp_path: Path) -> 
 
 
 @pytest.mark.desktop
-def test_messages_are_what_connection_sent(
-    typing: VNCController, tmp_path: Path
-) -> None:
+def test_messages_list_sent_events(typing: VNCController, tmp_path: Path) -> None:
     typing.key_down("shift")
     typing.click(20, 30, "right")
     typing.key_up("shift")

@@ -301,12 +301,10 @@ PEM = (
 def test_no_piece_of_value_is_left_for_reader(text: str) -> None:
     hidden = Redactor({"LONG": LONG}).hide_pieces(text)
     assert "<secret:LONG>" in hidden
-    assert not any(
-        word in hidden for word in ("corr", "orse", "batt", "ttery", "stap", "0451")
-    )
-    assert base64.b64encode(LONG.encode()).decode()[4:20] not in hidden.replace(
-        "\n", ""
-    )
+    pieces = ["corr", "orse", "batt", "ttery", "stap", "0451"]
+    assert [piece for piece in pieces if piece in hidden] == []
+    encoded = base64.b64encode(LONG.encode()).decode()
+    assert encoded[4:20] not in hidden.replace("\n", "")
 
 
 def test_multiline_value_is_hidden_line_by_line() -> None:

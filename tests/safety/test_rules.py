@@ -5,7 +5,7 @@ user's answer makes of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ from pytest_vnc_use.types import (
     OpenUrl,
     Proposal,
     Region,
+    Ruling,
     RulingKind,
     Scroll,
     Step,
@@ -389,18 +390,35 @@ def test_action_blocked_by_service_is_denied(rule: Rule) -> None:
     assert "blocks it because 'This harms somebody.'" in ruling.explanation
 
 
-def test_answer_becomes_ruling() -> None:
-    asked = Policy(unmatched="ask").review(proposed(Click(1, 1), PAY), CONTEXT)
-    answers = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
-    assert [(each.kind, each.by) for each in answers] == [
-        ("allow", "user"),
-        ("deny", "user"),
-        ("deny", "policy"),
-    ]
-    assert [each.ends_run for each in answers[1:]] == [True, True]
-    assert all("payment" in each.explanation for each in answers)
-    asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(
-        proposed(Click(1, 1)), CONTEXT
-    )
-    assert answer(asked, yes=False).ends_run is False
-    assert deny_unasked(asked).ends_run is False
+@pytest.mark.parametrize(
+    ("make", "kind", "by"),
+    [
+        (lambda asked: answer(asked, yes=True), "allow", "user"),
+        (lambda asked: answer(asked, yes=False), "deny", "user"),
+        (deny_unasked, "deny", "policy"),
+    ],
+    ids=["approval", "denial", "no approver"],
+)
+def test_answer_becomes_ruling(
+    make: Callable[[Ruling], Ruling], kind: str, by: str
+) -> None:
+    asked = Policy(unmatched="ask").review(proposed(CLICK, PAY), CONTEXT)
+    ruling = make(asked)
+    assert (ruling.kind, ruling.by) == (kind, by)
+    assert "payment" in ruling.explanation
+
+
+@pytest.mark.parametrize(
+    ("policy", "ends_run"),
+    [
+        (Policy(unmatched="ask"), True),
+        (Policy((Rule("ask", action="*", on_deny="continue"),)), False),
+    ],
+    ids=["ends", "continues"],
+)
+def test_denial_of_asked_ends_run_unless_continued(
+    policy: Policy, ends_run: bool
+) -> None:
+    asked = policy.review(proposed(CLICK, PAY), CONTEXT)
+    assert answer(asked, yes=False).ends_run is ends_run
+    assert deny_unasked(asked).ends_run is ends_run

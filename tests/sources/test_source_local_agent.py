@@ -421,7 +421,7 @@ def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         providers.build_planner(build.settings_of(LOCAL))
 
 
-def test_endpoint_is_used_as_it_is() -> None:
+def test_endpoint_is_used_unchanged() -> None:
     assert (
         chat_service(ENDPOINT, "m").url
         == chat_service("http://localhost:1234", "m").url

@@ -227,13 +227,17 @@ def chromium(server: VncServer, address: str, *options: str) -> Iterator[Browser
 
             def shows_page() -> bool:
                 with suppress(VncUseError):
-                    return browser.url.startswith(address) and bool(
-                        browser._read(lambda page: page.evaluate("document.hasFocus()"))
-                    )
+                    has_focus = evaluated(browser, "document.hasFocus()")
+                    return browser.url.startswith(address) and bool(has_focus)
                 return False
 
             wait_for(shows_page, f"Chromium showing {address}")
             yield browser
+
+
+def evaluated(browser: Browser, script: str) -> Any:
+    """Return what JavaScript gives in the page that the browser shows."""
+    return browser._read(lambda page: page.evaluate(script))
 
 
 @contextmanager
