@@ -22,8 +22,10 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from coverage import CoverageData
 
@@ -31,12 +33,17 @@ TREE = Path(__file__).parents[2]
 LIMIT_S = 120
 COVERAGE_LIMIT_S = 600
 TIMED_OUT = -1
+PASSED = (0, 5)
+"""Codes of pytest: all passed, and no test was collected."""
+RESULTS = {None: "not covered", 0: "survived", TIMED_OUT: "timed out"}
 PAIRS = "Lt LtE, Gt GtE, Eq NotEq, In NotIn, Is IsNot, And Or, Add Sub"
-SWAPPED = {
-    getattr(ast, one): getattr(ast, other)
-    for pair in PAIRS.split(", ")
-    for one, other in (pair.split(), reversed(pair.split()))
-}
+SWAPPED: dict[Any, Any] = {}
+for pair in PAIRS.split(", "):
+    one, other = (getattr(ast, name) for name in pair.split())
+    SWAPPED |= {one: other, other: one}
+
+
+Mutant = tuple[str, int, int, str, str]
 
 
 def changed(node: ast.AST) -> ast.expr | None:
@@ -55,41 +62,31 @@ def changed(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def mutants(tree: Path, package: str) -> Iterator[tuple[str, int, int, str, str]]:
+def mutants(tree: Path, package: str) -> Iterator[Mutant]:
     """Yield a file, a line, an offset in the file's bytes, what stands there, and what
     is put there.
     """
-    for path in sorted(
-        (tree / "pytest_vnc_use" / ("" if package == "all" else package)).rglob("*.py")
-    ):
+    directory = tree / "pytest_vnc_use" / ("" if package == "all" else package)
+    for path in sorted(directory.rglob("*.py")):
         text = path.read_bytes()
         starts = [*accumulate(map(len, text.splitlines(keepends=True)), initial=0)]
         for node in ast.walk(ast.parse(text)):
-            if (
-                isinstance(node, ast.expr)
-                and (new := changed(node))
-                and node.end_lineno
-            ):
-                start = starts[node.lineno - 1] + node.col_offset
-                end = starts[node.end_lineno - 1]
-                old = text[start : end + (node.end_col_offset or 0)].decode()
-                yield (
-                    str(path.relative_to(tree)),
-                    node.lineno,
-                    start,
-                    old,
-                    f"({ast.unparse(new)})",
-                )
+            new = changed(node)
+            if new is None or not isinstance(node, ast.expr) or not node.end_lineno:
+                continue
+            start = starts[node.lineno - 1] + node.col_offset
+            end = starts[node.end_lineno - 1] + (node.end_col_offset or 0)
+            old = text[start:end].decode()
+            name = str(path.relative_to(tree))
+            yield name, node.lineno, start, old, f"({ast.unparse(new)})"
 
 
 def pytest(tree: Path, *arguments: str, coverage: tuple[str, ...] = ()) -> int:
-    python = [
-        sys.executable,
-        *(("-m", "coverage", "run", *coverage) if coverage else ()),
-        "-m",
-        "pytest",
-    ]
-    command = [*python, "-q", "-x", "-p", "no:cacheprovider", *arguments]
+    python = [sys.executable]
+    if coverage:
+        python += ["-m", "coverage", "run", *coverage]
+    options = ["-q", "-x", "-p", "no:cacheprovider"]
+    command = [*python, "-m", "pytest", *options, *arguments]
     environment = {
         **os.environ,
         "PYTHONPATH": f"{tree}:{tree / 'tests'}",
@@ -109,20 +106,16 @@ def lines_of(tree: Path, test: Path) -> set[tuple[str, int]] | None:
     None if it fails.
     """
     with tempfile.TemporaryDirectory() as made:
-        if pytest(tree, str(test), coverage=(f"--data-file={made}/data",)) not in (
-            0,
-            5,
-        ):
+        code = pytest(tree, str(test), coverage=(f"--data-file={made}/data",))
+        if code not in PASSED:
             return None
         lines = set[tuple[str, int]]()
         for part in Path(made).iterdir():
             data = CoverageData(str(part))
             data.read()
             for file in data.measured_files():
-                lines.update(
-                    (str(Path(file).relative_to(tree)), line)
-                    for line in data.lines(file) or ()
-                )
+                name = str(Path(file).relative_to(tree))
+                lines.update((name, line) for line in data.lines(file) or ())
         return lines
 
 
@@ -133,19 +126,24 @@ def covering(tests: Path, tree: Path) -> dict[tuple[str, int], list[str]]:
     executed: dict[str, set[tuple[str, int]]] = {}
     for test in sorted(tests.rglob("test_*.py")):
         lines = lines_of(tree, test)
-        if lines is None and (lines := lines_of(tree, test)) is None:
-            print(
-                f"{test} fails without a mutant, and is left out",
-                file=sys.stderr,
-                flush=True,
-            )
-            continue
-        executed[str(test)] = lines
+        if lines is None:
+            lines = lines_of(tree, test)
+        if lines is not None:
+            executed[str(test)] = lines
+        else:
+            message = f"{test} fails without a mutant, and is left out"
+            print(message, file=sys.stderr, flush=True)
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in sorted(executed, key=lambda name: len(executed[name])):
         for line in executed[name]:
             found[line].append(name)
     return found
+
+
+def draw(seed: int, mutant: Mutant) -> float:
+    """Return a number that stays the same if the line moves."""
+    name, _, _, old, new = mutant
+    return random.Random(f"{seed} {name} {(old, new)}").random()
 
 
 def main() -> None:
@@ -160,35 +158,25 @@ def main() -> None:
         shutil.copytree(
             TREE, tree, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__")
         )
-        lines = covering(
-            tree / "tests" / ("" if asked.package == "all" else asked.package), tree
-        )
-        every = [
-            *{
-                (mutant[0], *mutant[3:]): mutant
-                for mutant in mutants(tree, asked.package)
-            }.values()
-        ]
-        every.sort(
-            key=lambda mutant: random.Random(
-                f"{asked.seed} {mutant[0]} {mutant[3:]}"
-            ).random()
-        )
-        for name, line, start, old, new in every[: asked.count]:
+        package = "" if asked.package == "all" else asked.package
+        lines = covering(tree / "tests" / package, tree)
+        # Equal changes in a file have one key.
+        distinct = {
+            (mutant[0], *mutant[3:]): mutant for mutant in mutants(tree, asked.package)
+        }
+        drawn = sorted(distinct.values(), key=partial(draw, asked.seed))
+        for name, line, start, old, new in drawn[: asked.count]:
             tests = lines[name, line]
             file = tree / name
             whole = file.read_bytes()
-            file.write_bytes(
-                whole[:start] + new.encode() + whole[start + len(old.encode()) :]
-            )
+            end = start + len(old.encode())
+            file.write_bytes(whole[:start] + new.encode() + whole[end:])
             code = pytest(tree, *tests) if tests else None
-            result = {None: "not covered", 0: "survived", TIMED_OUT: "timed out"}.get(
-                code, "killed"
-            )
+            result = RESULTS.get(code, "killed")
             file.write_bytes(whole)
             results[result] += 1
             print(f"{result}: {name}:{line}: {old} -> {new}", flush=True)
-    print(f"{asked.package}, seed {asked.seed}, {len(every)} possible: {dict(results)}")
+    print(f"{asked.package}, seed {asked.seed}, {len(drawn)} possible: {dict(results)}")
 
 
 if __name__ == "__main__":

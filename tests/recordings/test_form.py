@@ -311,19 +311,15 @@ ODD = ("a/b", "a:b", "ä", "a\u0308", "x" * 300, "x" * 301, "a ", "a", ".")
 
 def test_key_path_is_safe_and_distinct(tmp_path: Path) -> None:
     name = partial(Key, tmp_path / "test_shop.py")
-    assert (
-        name("test_shop.py::test_it").path
-        == tmp_path / "__vnc_recordings__" / "test_shop" / "test_it" / FILE
-    )
-    assert (
-        name("test_shop.py::shop::test_it[a-1]").path.parent.name == "shop.test_it[a-1]"
-    )
-    odd = [
-        name(f"test_shop.py::{test}").path.parent.name
-        for test in (*ALIKE, *(f"test_it[{value}]" for value in ODD))
-    ]
-    assert len({each.casefold() for each in odd}) == len(odd)
-    assert all(re.fullmatch(r"[\w.=,+\[\]-]{1,140}", each) for each in odd)
+    directory = tmp_path / "__vnc_recordings__" / "test_shop"
+    assert name("test_shop.py::test_it").path == directory / "test_it" / FILE
+    in_class = name("test_shop.py::shop::test_it[a-1]").path.parent.name
+    assert in_class == "shop.test_it[a-1]"
+    tests = [*ALIKE, *(f"test_it[{value}]" for value in ODD)]
+    names = [name(f"test_shop.py::{test}").path.parent.name for test in tests]
+    assert len({each.casefold() for each in names}) == len(names)
+    safe = re.compile(r"[\w.=,+\[\]-]{1,140}")
+    assert [each for each in names if not safe.fullmatch(each)] == []
     reserved = name("test_shop.vnc.toml::aux").path.parent.name
     assert not reserved.startswith("aux")
 
@@ -337,7 +333,8 @@ def test_key_path_differs_where_case_is_ignored() -> None:
         for test in tests
     }
     assert len({file.casefold() for file in files}) == len(tests)
-    assert not any(file.endswith(".") for file in files), "Windows drops a last dot"
+    # Windows drops a last dot.
+    assert [file for file in files if file.endswith(".")] == []
 
 
 def metered(*dollars: float | None, uncounted: bool = False) -> Meter:

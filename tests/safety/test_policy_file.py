@@ -342,6 +342,18 @@ def test_rule_allows_action_and_no_other(
     assert [ruling.kind for ruling in asked] == ["ask"] * len(asked)
 
 
+def test_rule_of_starred_test_allows_no_other(file: Path) -> None:
+    starred = ReviewContext("test_shop.py::test_buy[*]", "Buy apples")
+    other = ReviewContext("test_shop.py::test_buy[b]", "Buy apples")
+    request = asked_about(Click(100, 50), load_policy(file))
+    assert always_allowing(request, str(file), starred, "alice").write()
+
+    policy = load_policy(file)
+    proposal = Proposal(Click(100, 50), confirmation=BUYS)
+    assert policy.review(proposal, starred).kind == "allow"
+    assert policy.review(proposal, other).kind == "ask"
+
+
 def test_rule_is_added_before_asking_rule_unless_changed(file: Path) -> None:
     change = always_allowing(
         asked_about(Click(100, 50), load_policy(file)), str(file), HERE, "alice"
