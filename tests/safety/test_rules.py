@@ -224,6 +224,12 @@ def test_text_over_limit_denied(action: Action, decision: RulingKind) -> None:
     )
 
 
+def test_text_at_limit_is_read() -> None:
+    policy = Policy((Rule("deny", text=re.compile("rm")),))
+    action = TypeText("a" * MAX_READ)
+    assert policy.review(proposed(action), CONTEXT).kind == "allow"
+
+
 @pytest.mark.parametrize("action", LONG_TEXTS, ids=["typed", "argument"])
 def test_text_over_limit_without_text_rule_allowed(action: Action) -> None:
     policy = Policy((Rule("deny", keys=key_set("f5")),))
