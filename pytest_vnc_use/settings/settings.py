@@ -355,8 +355,8 @@ class Settings:
     record: str = _setting(
         "",
         _one_of("", "auto", "replay", "accept", "rewrite", "manual", "off"),
-        "Mode: replay, auto, accept, rewrite, manual, off (default: auto if recorded;"
-        " replay in CI)",
+        "Mode: replay, auto, accept, rewrite, manual, off (default: off; once recorded,"
+        " replay or auto)",
         "MODE",
     )
     rerecord: tuple[str, ...] = _setting(
