@@ -1,0 +1,144 @@
+"""The page "Own a suite" as its team of three does it: its files and its commands, in
+the order in which they are on the page.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.types import TypeText
+from support.forked_python import run_python
+from support.page_user import Page, Recorder, User
+from support.paths import ROOT
+from support.vnc_servers import require, require_package
+
+require_package("starlette")
+PAGE = (ROOT / "docs" / "own-a-suite.md").read_text(encoding="utf-8")
+FAST = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc", "-ovnc_rehearse=0")
+TITLE = Path("tests/__vnc_recordings__/shared/title/recording.json")
+TEA = Path("tests/__vnc_recordings__/test_list/test_tea/recording.json")
+LIST = Path("tests/test_list.py")
+SAVE = ("Control", "s")
+GIT = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@localhost")
+
+
+def snippet(language: str) -> str:
+    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+def command(start: str) -> list[str]:
+    """Return the words of the page's only command that starts so, without Python."""
+    (line,) = re.findall(rf"^{re.escape(start)}.*$", PAGE, re.MULTILINE)
+    words = shlex.split(line, comments=True)
+    if words[0] == "cua-vnc":
+        return ["pytest_vnc_use.cli", *words[1:]]
+    assert words[:2] == ["python", "-m"]
+    return words[2:]
+
+
+def git(*arguments: str) -> None:
+    subprocess.run([*GIT, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def commit(message: str) -> None:
+    git("add", "-A")
+    git("commit", "-q", "-m", message)
+
+
+def printed(*words: str) -> str:
+    done = run_python(*words, cwd=Path.cwd(), timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def replay() -> str:
+    return printed("pytest", *FAST, "--vnc-record=replay")
+
+
+def recorder(words: list[str]) -> Recorder:
+    return Recorder(*words, cwd=Path.cwd())
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files that the page shows, committed."""
+    for program in ("Xtigervnc", "xterm", "nano", "git"):
+        require(program)
+    monkeypatch.chdir(tmp_path)
+    test = snippet("python")
+    home = Path("tests/home")
+    home.mkdir(parents=True)
+    LIST.write_text(test, encoding="utf-8")
+    Path("pytest.ini").write_text(snippet("ini"), encoding="utf-8")
+    (home / ".nanorc").write_text("set nohelp\n", encoding="utf-8")
+    Path(".gitignore").write_text("runs/\n__pycache__/\n", encoding="utf-8")
+    git("init", "-q", "-b", "main")
+    return tmp_path
+
+
+@pytest.mark.desktop
+@pytest.mark.slow
+def test_suite_is_recorded_edited_reviewed_and_upgraded(repository: Path) -> None:
+    # Ada records, the named task once
+    record = command("python -m pytest --vnc-record=manual")
+    with recorder([*record, *FAST]) as session:
+        for text in ("Shopping", "tea", "salt"):
+            with session.user() as user:
+                user.type(text)
+                user.press(*(["Enter"] if text == "Shopping" else SAVE))
+        ended = session.ended()
+    assert ended.code == 0, ended.out
+    listed = printed(*command("cua-vnc recordings list"))
+    assert "title" in listed
+    assert "test_tea" in listed
+    assert "test_salt" in listed
+    replay()
+    commit("twenty tests")
+
+    # Ben inserts a step
+    git("checkout", "-q", "-b", "milk")
+    source = LIST.read_text("utf-8")
+    LIST.write_text(source.replace("tea\\n", "tea\\nmilk\\n"), "utf-8")
+    edit = command("cua-vnc recordings edit")
+    edit.append(f"--options={shlex.join(FAST)}")
+    before = load(TEA)
+    assert before
+    with recorder(edit) as session, Page(session.url) as page:
+        user = User(page)
+        user.press("Enter")
+        user.type("milk")
+        user.press(*SAVE)
+        # he continues with the recorded end
+        user.done(until=len(before.steps))
+        page.answer(*[{"kind": "accept"}] * 9)
+        assert page.states["tests/test_list.py::test_tea"] == "passed"
+    after = load(TEA)
+    assert after
+    assert after.steps[: len(before.steps)] == before.steps
+    added = [step.action for step in after.steps[len(before.steps) :]]
+    assert TypeText("milk") in added
+    commit("milk")
+
+    # Chi reviews
+    shown = printed(*command("cua-vnc recordings diff"))
+    assert "test_tea" in shown
+    assert "test_salt" not in shown
+    assert Path("changes.html").read_text("utf-8").startswith("<!doctype html>")
+
+    # the program is upgraded
+    Path("tests/home/.nanorc").write_text("set nohelp\nset linenumbers\n")
+    with recorder([*command("python -m pytest --vnc-record=accept"), *FAST]) as session:
+        asked = session.page.answer(*[{"kind": "accept"}] * 30)
+        ended = session.ended()
+    assert ended.code == 0, ended.out
+    assert asked
+    replay()
