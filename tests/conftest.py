@@ -1,4 +1,4 @@
-"""Fixtures for every room: real VNC servers, programs on them, and pytest run as a user
+"""Fixtures for all tests: real VNC servers, programs on them, and pytest run as a user
 runs it.
 """
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 import configparser
-import os
 import re
 import runpy
 import shlex
@@ -28,7 +27,6 @@ from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS
 from pytest_vnc_use.triage import RULES
-from support.forked_python import run_python
 from support.paths import ROOT
 from support.vnc_servers import require
 
@@ -40,6 +38,24 @@ CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 # an sdist has none
 WITH_CONTRIBUTING = [*PAGES, *([CONTRIBUTING] if CONTRIBUTING.exists() else [])]
 OF_EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
+WITH_LINKS = [
+    *WITH_CONTRIBUTING,
+    *OF_EXAMPLES,
+    ROOT / "CHANGELOG.md",
+    ROOT / "tests" / "bench" / "README.md",
+]
+EXTERNAL = {
+    "https://developers.google.com/style",
+    "https://docs.pypi.org/trusted-publishers/",
+    "https://github.com/Edison-Watch/desktest",
+    "https://keepachangelog.com/en/1.1.0/",
+    "https://open.qa",
+    "https://playwright.dev",
+    "https://semver.org/spec/v2.0.0.html",
+    "https://testdriver.ai",
+    "https://ubuntu.com/docs/yarf/latest/",
+}
+"""All links to pages of others. Nothing fetches them: look at a new one yourself."""
 SOURCE = "https://github.com/pytest-vnc-use/pytest-vnc-use/"
 REGENERATE = "run python docs/scripts/generated.py --write"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -153,6 +169,10 @@ def test_xvnc_snippet_shows_its_program(
         require(program)
     as_root = block.text.replace("--kiosk", "--kiosk --no-sandbox")
     pytester.makefile(".ini", pytest=as_root)
+    if home := re.search(r"vnc_home = (\S+)", block.text):
+        pytester.mkdir("tests")
+        pytester.mkdir(home[1])
+        (pytester.path / home[1] / ".nanorc").touch()
     pytester.makepyfile("def test_it(vnc_agent): assert vnc_agent.screenshot()")
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
@@ -205,7 +225,7 @@ def test_named_options_settings_extras_and_files_exist(
     text = " ".join(read(page).split())
     project = tomllib.loads(read(ROOT / "pyproject.toml"))
     extras = project["project"]["optional-dependencies"]
-    lanes = project["tool"]["hatch"]["envs"]["default"]["scripts"]
+    scripts = project["tool"]["hatch"]["envs"]["default"]["scripts"]
     # one is of an option that has gone
     without_messages = re.sub(r"^> `.*$", "", read(page), flags=re.MULTILINE)
     options = re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", without_messages)
@@ -217,7 +237,7 @@ def test_named_options_settings_extras_and_files_exist(
         for name in re.findall(rf"{ENVIRONMENT_PREFIX}([A-Z_]+)", PROSE[page])
     }
     assert variables <= {*FIELDS, "password", "api_key", "name"}
-    assert {*re.findall(r"hatch run (\w+)", text)} <= {*lanes}
+    assert {*re.findall(r"hatch run (\w+)", text)} <= {*scripts}
     files = re.findall(
         r"(?:tests/\w+|docs|examples|pytest_vnc_use)/[\w/.]*\.(?:py|sh|toml|md)", text
     )
@@ -230,26 +250,6 @@ def test_named_options_settings_extras_and_files_exist(
 
 def test_web_page_options_equal_those_of_init() -> None:
     assert f"vnc_app = {browser_command()} http" in read(DOCS / "web-pages.md")
-
-
-@pytest.mark.desktop
-def test_planner_in_contributing_ends_as_budget(tmp_path: Path) -> None:
-    require("Xtigervnc")
-    for block in blocks([CONTRIBUTING]):
-        if name := re.match(r"# (\w+\.py)\n", block.text):
-            (tmp_path / name[1]).write_text(block.text, encoding="utf-8")
-    given = re.search(
-        r"`PYTHONPATH=\. pytest (--vnc-planner=\S+ [^`]+)`", read(CONTRIBUTING)
-    )
-    assert given
-    command = ["pytest", "-p", "no:cacheprovider", *given[1].split()]
-    done = run_python(
-        *command,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        timeout=120,
-    )
-    assert "vnc-use: 1 failed: 1 budget" in done.stdout, done.stdout
 
 
 @cache
@@ -271,22 +271,69 @@ def slug(heading: str) -> str:
 
 
 def links(page: Path) -> Iterator[tuple[str, str]]:
-    for target in re.findall(r"\]\(([^)\s]+)\)", PROSE[page]):
+    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", read(page))):
         path, _, anchor = target.partition("#")
         yield path, anchor
 
 
-@pytest.mark.parametrize("page", WITH_CONTRIBUTING, ids=lambda page: page.stem)
+def broken(page: Path, path: str, anchor: str) -> bool:
+    """Return whether a link of a page leads to no file, heading or known URL."""
+    if path.startswith("https://") and not path.startswith(SOURCE):
+        return path not in EXTERNAL
+    target = page.parent / path if path else page
+    if path.startswith(SOURCE):
+        target = ROOT / re.sub(r"^(?:blob|tree)/main/", "", path.removeprefix(SOURCE))
+    if not target.exists():
+        return True
+    return bool(anchor) and anchor not in anchors(target)
+
+
+@pytest.mark.parametrize(
+    "page", WITH_LINKS, ids=lambda page: str(page.relative_to(ROOT))
+)
 def test_links_and_anchors_exist(page: Path) -> None:
-    for path, anchor in links(page):
-        if path.startswith(SOURCE):
-            assert (
-                ROOT / re.sub(r"^(?:blob|tree)/main/", "", path.removeprefix(SOURCE))
-            ).exists(), path
-        elif not path.startswith("https://"):
-            target = page.parent / path if path else page
-            assert target.exists(), path
-            assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+    assert [link for link in links(page) if broken(page, *link)] == []
+
+
+def test_external_links_are_listed_once_used() -> None:
+    used = {path for page in WITH_LINKS for path, _ in links(page)}
+    assert EXTERNAL - used == set()
+
+
+MAX_WORDS = {"docs": 24_000, "README.md": 650, "CONTRIBUTING.md": 900}
+MAX_PAGES, MAX_CHANGELOG_LINES = 19, 125
+
+
+def words(*pages: Path) -> int:
+    return sum(len(read(page).split()) for page in pages)
+
+
+def test_pages_are_no_longer_than_a_reader_takes() -> None:
+    pages = PAGES[1:]
+    counted = {"docs": words(*pages), "README.md": words(PAGES[0])}
+    if CONTRIBUTING.exists():
+        counted["CONTRIBUTING.md"] = words(CONTRIBUTING)
+    assert {name for name in counted if counted[name] > MAX_WORDS[name]} == set()
+    assert len(pages) <= MAX_PAGES
+    assert len(read(ROOT / "CHANGELOG.md").splitlines()) <= MAX_CHANGELOG_LINES
+
+
+def test_layers_in_contributing_are_those_of_import_linter() -> None:
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    section = read(CONTRIBUTING).partition("## Where things are")[2].partition("\n## ")
+    assert re.findall(r"^- `([^`]+)`: ", section[0], re.MULTILINE) == layers
+
+
+def test_nothing_installs_from_pypi_before_release() -> None:
+    """Once there is a release, this test goes."""
+    patterns = ("docs/*.md", "examples/**/*", ".github/**/*.yml")
+    files = [
+        path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()
+    ]
+    command = re.compile(r"pip install (?:[^\n]*[\s\"'])?pytest-vnc-use(?!\S* @)")
+    texts = {path: path.read_text("utf-8", "replace") for path in [*files, PAGES[0]]}
+    assert [path.name for path, text in texts.items() if command.search(text)] == []
 
 
 @cache
@@ -436,6 +483,8 @@ REPLACED = {
     r"hears?|heard": "receive",
     r"seal(?:s|ed)?": "checksum",
     r"wish(?:es)?": "setting, request",
+    r"lanes?|rooms": "test suites, packages",
+    r"sittings?": "session",
 }
 """Terms of this project's past, as patterns, with the standard term to write; code is
 left out.

@@ -101,7 +101,6 @@ def test_suite_is_recorded_edited_reviewed_and_upgraded(repository: Path) -> Non
     assert "title" in listed
     assert "test_tea" in listed
     assert "test_salt" in listed
-    replay()
     commit("twenty tests")
 
     # Ben inserts a step
@@ -123,16 +122,16 @@ def test_suite_is_recorded_edited_reviewed_and_upgraded(repository: Path) -> Non
         assert page.states["tests/test_list.py::test_tea"] == "passed"
     after = load(TEA)
     assert after
-    assert after.steps[: len(before.steps)] == before.steps
-    added = [step.action for step in after.steps[len(before.steps) :]]
-    assert TypeText("milk") in added
+    kept, added = after.steps[: len(before.steps)], after.steps[len(before.steps) :]
+    assert [step.id for step in kept] == [step.id for step in before.steps]
+    assert TypeText("milk") in [step.action for step in added]
     commit("milk")
 
     # Chi reviews
     shown = printed(*command("cua-vnc recordings diff"))
     assert "test_tea" in shown
     assert "test_salt" not in shown
-    assert Path("changes.html").read_text("utf-8").startswith("<!doctype html>")
+    assert "test_tea" in Path("changes.html").read_text("utf-8")
 
     # the program is upgraded
     Path("tests/home/.nanorc").write_text("set nohelp\nset linenumbers\n")

@@ -79,6 +79,10 @@ _LITTLE_WORDS = frozenset(
 """Words with which no name of a test ends."""
 _WORKERS = re.compile(r"-n.*|--numprocesses(=.*)?|-d|--dist(=.*)?")
 """Options of pytest-xdist that start workers; a recording by hand needs one process."""
+_FROM_GITHUB = (
+    '"pytest-vnc-use{} @ git+https://github.com/pytest-vnc-use/pytest-vnc-use"'
+)
+"""What pip installs in CI, with an extra or none: PyPI has no release yet."""
 _TEST = '''\
 """A test over VNC, written by `cua-vnc init`.
 
@@ -334,10 +338,9 @@ class Project:
             project.append("-e .")
         binding = self.target.qt_binding if not project else ""
         if self.target.kind == "qt" and not project and binding in ("", "PySide6"):
-            return ['"pytest-vnc-use[demo]"']
-        plugin = "pytest-vnc-use"
-        if self.target.kind == "container":
-            plugin = '"pytest-vnc-use[container]"'
+            return [_FROM_GITHUB.format("[demo]")]
+        extra = "[container]" if self.target.kind == "container" else ""
+        plugin = _FROM_GITHUB.format(extra)
         return [plugin, *project, *filter(None, [binding])]
 
     @property
