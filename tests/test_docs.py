@@ -48,6 +48,8 @@ EXTERNAL = {
     "https://developers.google.com/style",
     "https://docs.pypi.org/trusted-publishers/",
     "https://github.com/Edison-Watch/desktest",
+    "https://github.com/OpenAdaptAI/openadapt-flow",
+    "https://github.com/tester-army/e2e",
     "https://keepachangelog.com/en/1.1.0/",
     "https://open.qa",
     "https://playwright.dev",

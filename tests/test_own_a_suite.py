@@ -134,7 +134,7 @@ def test_suite_is_recorded_edited_reviewed_and_upgraded(repository: Path) -> Non
     assert "test_tea" in Path("changes.html").read_text("utf-8")
 
     # the program is upgraded
-    Path("tests/home/.nanorc").write_text("set nohelp\nset linenumbers\n")
+    Path("tests/home/.nanorc").write_text("")
     with recorder([*command("python -m pytest --vnc-record=accept"), *FAST]) as session:
         asked = session.page.answer(*[{"kind": "accept"}] * 30)
         ended = session.ended()
