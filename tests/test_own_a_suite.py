@@ -4,7 +4,6 @@ the order in which they are on the page.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
