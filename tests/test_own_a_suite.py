@@ -59,16 +59,12 @@ def printed(*words: str) -> str:
     return done.stdout
 
 
-def replay() -> str:
-    return printed("pytest", *FAST, "--vnc-record=replay")
-
-
 def recorder(words: list[str]) -> Recorder:
     return Recorder(*words, cwd=Path.cwd())
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def _repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files that the page shows, committed."""
     for program in ("Xtigervnc", "xterm", "nano", "git"):
         require(program)
@@ -81,12 +77,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / ".nanorc").write_text("set nohelp\n", encoding="utf-8")
     Path(".gitignore").write_text("runs/\n__pycache__/\n", encoding="utf-8")
     git("init", "-q", "-b", "main")
-    return tmp_path
 
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_suite_is_recorded_edited_reviewed_and_upgraded(repository: Path) -> None:
+@pytest.mark.usefixtures("_repository")
+def test_suite_is_recorded_edited_reviewed_and_upgraded() -> None:
     # Ada records, the named task once
     record = command("python -m pytest --vnc-record=manual")
     with recorder([*record, *FAST]) as session:
@@ -96,6 +92,7 @@ def test_suite_is_recorded_edited_reviewed_and_upgraded(repository: Path) -> Non
                 user.press(*(["Enter"] if text == "Shopping" else SAVE))
         ended = session.ended()
     assert ended.code == 0, ended.out
+    assert TITLE.exists()
     listed = printed(*command("cua-vnc recordings list"))
     assert "title" in listed
     assert "test_tea" in listed
@@ -139,4 +136,4 @@ def test_suite_is_recorded_edited_reviewed_and_upgraded(repository: Path) -> Non
         ended = session.ended()
     assert ended.code == 0, ended.out
     assert asked
-    replay()
+    printed("pytest", *FAST, "--vnc-record=replay")
