@@ -1,8 +1,8 @@
 """The shell steps of CI files, taken out and run as a CI runs them: a fresh clone, home
 and environment.
 
-A virtual environment of its own sees the tests' packages. `apt-get` and `gh` only write
-down what they were asked for.
+A virtual environment of its own sees the tests' packages. `apt-get`, `gh` and pip only
+write down what they were asked for.
 """
 
 from __future__ import annotations
@@ -25,6 +25,12 @@ TIMEOUT_S = 140
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 SH = ("sh", "-e", "-c")
 CUA_VNC = '#!/bin/sh\nexec python -m pytest_vnc_use.cli "$@"\n'
+PIP = """\
+import os, sys
+
+with open(os.environ["CALLS"], "a") as calls:
+    print("pip", *sys.argv[1:], file=calls)
+"""
 STUB = (
     '#!/bin/sh\necho "$(basename "$0") $*" >>"$CALLS"\ncase "$*" in "pr list"*) echo 0'
     " ;; esac\n"
@@ -56,10 +62,9 @@ class Machine:
         )
         venv.create(self.directory / "venv", symlinks=True, with_pip=False)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        packages = (
-            self.directory / "venv" / "lib" / version / "site-packages" / "tests.pth"
-        )
-        packages.write_text(
+        packages = self.directory / "venv" / "lib" / version / "site-packages"
+        (packages / "pip.py").write_text(PIP)
+        (packages / "tests.pth").write_text(
             "import site; site.addsitedir({!r})\n".format(
                 sysconfig.get_paths()["purelib"]
             )
@@ -86,8 +91,6 @@ class Machine:
             "CI": "true",
             "CALLS": str(self.directory / "calls"),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            "PIP_NO_DEPS": "1",
             "VNC_USE_WATCH": "false",
             "VNC_USE_REHEARSE": "0",
             **{
