@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from support import vnc_servers
 from support.desks import Served
+from support.forked_python import made_once
 from support.page_user import Recorder
 from support.tills import TILL
 from support.vnc_servers import require_package
@@ -62,3 +64,29 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
             return stack.enter_context(Recorder(*command, cwd=tmp_path, **environment))
 
         yield started
+
+
+@pytest.fixture
+def record_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., None]:
+    """`record_once(name, files, run)`: change to a directory with these files, and with
+    the recordings that `run` made of their two tests.
+    """
+
+    def recorded(name: str, files: Mapping[str, str], run: Callable[[], str]) -> None:
+        def record(directory: Path) -> Path:
+            monkeypatch.chdir(directory)
+            for file, text in files.items():
+                Path(file).write_text(text)
+            assert " 2 passed" in run()
+            shutil.rmtree("runs")
+            return directory
+
+        once = made_once(tmp_path_factory, name, record)
+        monkeypatch.chdir(tmp_path)
+        shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+
+    return recorded

@@ -12,49 +12,30 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import read_results
-from pytest_vnc_use.types import Action, Click, TypeText
+from pytest_vnc_use.types import TypeText
 from support.page_user import Recorder, User
+from support.till_by_hand import (
+    ADD,
+    CLAIM,
+    CLAIMED,
+    DONE,
+    HEAD,
+    NAME,
+    PAID,
+    SECRET,
+    TASK,
+    actions,
+    add,
+    enter,
+    pay,
+)
 from support.vnc_servers import require_package
 
 require_package("starlette")
 pytestmark = pytest.mark.desktop
 
-TASK = "Enter alice, add two apples and pay"
-CLAIM = "the till says paid"
-HEAD = "import pytest\n"
-PAID = f"""{HEAD}
-@pytest.mark.vnc_task("{TASK}", expect=None)
-def test_till(vnc_desktop):
-    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
-"""
-CLAIMED = f"""{HEAD}
-@pytest.mark.vnc_task("{TASK}", expect="{CLAIM}")
-def test_till():
-    pass
-"""
-SECRET = "w0nder-land"
-NAME = (200, 60)
-ADD = ((130, 224), (150, 224))
-PAY = (380, 224)
-ALICE = [Click(*NAME), TypeText("alice")]
-DONE = [*ALICE, *(Click(*point) for point in (*ADD, PAY))]
 Start = Callable[..., Recorder]
-
-
-def enter(user: User, name: str = "alice") -> None:
-    user.click(*NAME)
-    user.type(name)
-
-
-def add(user: User) -> None:
-    for point in ADD:
-        user.click(*point)
-
-
-def pay(user: User) -> None:
-    user.click(*PAY)
 
 
 def await_steps(user: User, count: int) -> None:
@@ -93,13 +74,6 @@ def await_kept(user: User, directory: Path, *counts: int) -> None:
     while kept(directory) != [*counts]:
         user.point(0, 0)
         user.page.read()
-
-
-def actions(directory: Path, run: int = 0) -> list[Action]:
-    file = directory / "__vnc_recordings__/test_till/test_till/recording.json"
-    recording = load(file)
-    assert recording
-    return [step.action for step in recording.segments[run].steps]
 
 
 def message(directory: Path) -> str:

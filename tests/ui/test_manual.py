@@ -14,60 +14,33 @@ from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.directory import read_trace
-from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, Region, TypeText
-from support.page_user import Recorder, User
+from pytest_vnc_use.types import REDACTED_COLOUR, Click, Region, TypeText
+from support.page_user import Recorder
+from support.till_by_hand import (
+    CLAIMED,
+    HEAD,
+    PAID,
+    PAYING,
+    SECRET,
+    TASK,
+    actions,
+    add,
+    enter,
+    file_in,
+    pay,
+    recording_in,
+)
 from support.vnc_servers import require_package
 
 require_package("starlette")
 pytestmark = pytest.mark.desktop
 
-TASK = "Enter alice, add two apples and pay"
-HEAD = "import pytest\n"
-PAID = f"""{HEAD}
-@pytest.mark.vnc_task("{TASK}", expect=None)
-def test_till(vnc_desktop):
-    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
-"""
-CLAIMED = f"""{HEAD}
-@pytest.mark.vnc_task("{TASK}", expect="the till says paid")
-def test_till():
-    pass
-"""
 CALLED = f"""
 def test_called(vnc_agent):
     vnc_agent.run("{TASK}", expect=None)
     vnc_agent.verify("the till says paid")
 """
 ENDED = CLAIMED.replace(', expect="the till says paid"', "")
-SECRET = "w0nder-land"
-PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
-
-
-def file_in(directory: Path) -> Path:
-    return (
-        directory / "__vnc_recordings__" / "test_till" / "test_till" / "recording.json"
-    )
-
-
-def recording(directory: Path) -> Recording:
-    found = load(file_in(directory))
-    assert found
-    return found
-
-
-def actions(directory: Path, run: int = 0) -> list[Action]:
-    return [step.action for step in recording(directory).segments[run].steps]
-
-
-def enter(user: User, name: str) -> None:
-    user.click(200, 60)
-    user.type(name)
-
-
-def pay(user: User) -> None:
-    """Two apples, and whatever name was typed."""
-    for click in PAYING:
-        user.click(click.x, click.y)
 
 
 IN_FIXTURE = """
@@ -127,6 +100,7 @@ def test_named_task_is_done_by_hand_once(
         user.done(masks=[mask])
     for _ in range(2):
         with session.user() as user:
+            add(user)
             pay(user)
             user.done()
     done = session.ended()
@@ -136,7 +110,7 @@ def test_named_task_is_done_by_hand_once(
     assert named
     assert named.masks == (Region(*mask),)
     assert named.segments[0].confirmed_by == "user"
-    own = recording(tmp_path)
+    own = recording_in(tmp_path)
     assert (own.uses, own.masks, len(own.segments)) == (("enter",), (), 1)
 
 
@@ -162,14 +136,17 @@ def test_end_that_user_vouched_for_replays(
     ):
         with session.user() as user:
             enter(user, "alice")
+            add(user)
             pay(user)
             user.done(**answers)
     question = session.page.asked("claim")
     session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
     assert done.code == 0, done.out
-    assert recording(tmp_path).segments[0].confirmed_by == "user"
-    assert recording(tmp_path).segments[0].claims[0].region == Region(10, 280, 400, 300)
+    assert recording_in(tmp_path).segments[0].confirmed_by == "user"
+    assert recording_in(tmp_path).segments[0].claims[0].region == Region(
+        10, 280, 400, 300
+    )
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
     assert (
         "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n"
@@ -210,6 +187,7 @@ def test_till(vnc_agent, vnc_desktop):
         user.event("secret", "TILL_NAME")
         user.until(lambda shown: len(shown["steps"]) == 2)
         assert "not done" in user.page.questions[user.id]["notice"], "it stays"
+        add(user)
         pay(user)
     with session.user() as user:
         user.click(130, 224)
@@ -228,7 +206,7 @@ def test_till(vnc_agent, vnc_desktop):
         for path in files
         if SECRET in path.name or SECRET.encode() in path.read_bytes()
     ]
-    ends = [run.end.pixels() for run in recording(tmp_path).segments]
+    ends = [run.end.pixels() for run in recording_in(tmp_path).segments]
     assert all((end[50:70, 70:350] == REDACTED_COLOUR).all() for end in ends)
     done = start(source, "replay", TILL_NAME=SECRET).ended()
     assert done.code == 0, done.out
@@ -321,6 +299,7 @@ def test_failed_test_is_not_recorded(
             if "|" in typed:
                 user.press("End")
                 user.type(typed.partition("|")[2])
+            add(user)
             pay(user)
             if is_done == "discard":
                 user.discard()
@@ -361,7 +340,7 @@ def test_demonstration_with_undo_is_recorded_and_replays(
     assert [
         action for action in actions(tmp_path) if isinstance(action, Click)
     ] == clicks
-    (run,) = recording(tmp_path).segments
+    (run,) = recording_in(tmp_path).segments
     assert (run.planner, run.confirmed_by) == ("manual", "body")
     (file,) = (tmp_path / "runs").glob("*/trace.jsonl")  # the first attempt left none
     trace = read_trace(file.parent)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from pytest_vnc_use.ui.review import CiReview
 from pytest_vnc_use.ui.rounds import UNANSWERED, Rounds
 from pytest_vnc_use.ui.runner import PytestRunner
 from support.desks import Served
-from support.forked_python import made_once, run_python
 from support.paths import PROGRAMS, TESTS
+from support.reviewed_jobs import conftest_of, run_job
 from support.vnc_servers import require_package
 
 require_package("starlette")
@@ -49,22 +49,7 @@ import pytest
 def test_it(vnc_agent, name):
     vnc_agent.verify("the title is right")
 """
-CONFTEST = """
-import pytest
-from pytest_vnc_use.planners import finish
-from pytest_vnc_use.types import Click
-from support.judges import Says
-
-STEPS = [Click(80, 100), Click(80, 180)]
-
-@pytest.fixture
-def vnc_planner():
-    return lambda observation: STEPS[len(observation.turns)] if len(observation.turns) < 2 else finish()
-
-@pytest.fixture
-def vnc_judge():
-    return Says(region=None)
-"""
+CONFTEST = conftest_of((80, 100), (80, 180), judge="Says(region=None)")
 
 
 def options(*texts: str) -> list[str]:
@@ -84,10 +69,8 @@ def options(*texts: str) -> list[str]:
 
 def run(mode: str, *texts: str, ci: str = "") -> str:
     """Return the last line of a session with the program that has these texts."""
-    environment = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci}
-    command = ["pytest", f"--vnc-record={mode}", *options(*texts)]
-    done = run_python(*command, cwd=Path.cwd(), env=environment, timeout=400)
-    return done.stdout.splitlines()[-1]
+    record = f"--vnc-record={mode}"
+    return run_job(record, *options(*texts), ci=ci, VNC_USE_REHEARSE="0")
 
 
 def clicks() -> list[str]:
@@ -101,28 +84,20 @@ NEW_TEXTS = (NEW_TITLE, "--one=the first")
 @pytest.fixture
 def recorded(
     request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    tmp_path: Path,
+    record_once: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Recordings of two tests in the working directory."""
     tests = request.param
-
-    def record(directory: Path) -> Path:
-        monkeypatch.chdir(directory)
-        Path("test_counter.py").write_text(tests)
-        Path("conftest.py").write_text(CONFTEST)
-        Path("pytest.ini").write_text("[pytest]\n")
-        assert " 2 passed" in run("auto")
-        shutil.rmtree("runs")
-        return directory
-
     path = os.pathsep.join([str(TESTS), *sys.path])
     monkeypatch.setenv("PYTHONPATH", path)
+    files = {
+        "test_counter.py": tests,
+        "conftest.py": CONFTEST,
+        "pytest.ini": "[pytest]\n",
+    }
     name = "counter_claims" if tests == CLAIMS else "counter"
-    once = made_once(tmp_path_factory, name, record)
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    record_once(name, files, partial(run, "auto"))
     Path("clicks.txt").unlink(missing_ok=True)
 
 

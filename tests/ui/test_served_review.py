@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from pytest_vnc_use.recordings.format import Recording, named_screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.ui.review import CiReview
 from support.desks import Served, received
-from support.forked_python import made_once, run_python
+from support.reviewed_jobs import conftest_of, run_job
 from support.served_screen import served_screen
 
 BLUE, RED, GREEN, WHITE = 0x2070B0, 0xC02020, 0x20C020, 0xFFFFFF
@@ -31,64 +32,22 @@ def test_squares(vnc_agent): pass
 @pytest.mark.vnc_task("Click twice")
 def test_again(vnc_agent): pass
 """
-CONFTEST = """
-import pytest
-from pytest_vnc_use.planners import finish
-from pytest_vnc_use.types import Click
-from support.judges import Says
-
-STEPS = [Click(30, 40), Click(90, 40)]
-
-@pytest.fixture
-def vnc_planner():
-    return lambda observation: STEPS[len(observation.turns)] if len(observation.turns) < 2 else finish()
-
-@pytest.fixture
-def vnc_judge():
-    return Says()
-"""
+CONFTEST = conftest_of((30, 40), (90, 40))
 
 
 def run(mode: str, colour: int = BLUE, *, ci: str = "") -> str:
     """Return the last line of a session on a screen with squares of this colour."""
     with served_screen(colour, resets=True) as screen:
-        options = (
-            f"--vnc-server={screen.address}",
-            f"--vnc-record={mode}",
-            "-ovnc_gate_seconds=1",
-        )
-        environment = {**os.environ, "CI": ci}
-        done = run_python(
-            "pytest",
-            "-p",
-            "no:cacheprovider",
-            *options,
-            cwd=Path.cwd(),
-            env=environment,
-            timeout=400,
-        )
-    return done.stdout.splitlines()[-1]
+        server = f"--vnc-server={screen.address}"
+        record = f"--vnc-record={mode}"
+        return run_job(server, record, "-ovnc_gate_seconds=1", ci=ci)
 
 
 @pytest.fixture
-def recorded(
-    tmp_path_factory: pytest.TempPathFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> list[Path]:
+def recorded(record_once: Callable[..., None]) -> list[Path]:
     """The recordings of both tests, in the working directory."""
-
-    def record(directory: Path) -> Path:
-        monkeypatch.chdir(directory)
-        Path("test_squares.py").write_text(TESTS)
-        Path("conftest.py").write_text(CONFTEST)
-        assert " 2 passed" in run("auto")
-        shutil.rmtree("runs")
-        return directory
-
-    once = made_once(tmp_path_factory, "squares", record)
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    files = {"test_squares.py": TESTS, "conftest.py": CONFTEST}
+    record_once("squares", files, partial(run, "auto"))
     return sorted(Path("__vnc_recordings__/test_squares").glob("*/recording.json"))
 
 
