@@ -21,9 +21,9 @@ from pytest_vnc_use.demonstrate.gestures import DemonstratedAction
 from pytest_vnc_use.demonstrate.session import FramePixels, recorded_steps
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.recordings.format import (
-    DynamicRegion,
     Repeatable,
     Screen,
+    dynamic_region,
 )
 from pytest_vnc_use.runs.directory import DRAFT_FILE, RunDirectory, write_atomically
 from pytest_vnc_use.runs.json_lines import from_json, read_json, to_json
@@ -287,15 +287,13 @@ class Draft:
         steps = []
         for step in recorded_steps(actions, self._declared, self._ambient):
             ref = self._store(_frame_of(step.screen))
-            moving = tuple(
-                _Moving(part.region, part.kind == "caret")
-                for part in step.screen.dynamic
-            )
-            steps.append(_KeptStep(step.action, step.elements, ref, moving))
+            moving = []
+            for part in step.screen.dynamic:
+                moving.append(_Moving(part.region, part.kind == "caret"))
+            steps.append(_KeptStep(step.action, step.elements, ref, tuple(moving)))
         answer = done.answer and self._hidden(done.answer)
         marked = tuple(
-            replace(mark, claim=self._ambient.hide(self._declared.hide(mark.claim)))
-            for mark in done.marked
+            replace(mark, claim=self._hide(mark.claim)) for mark in done.marked
         )
         return _KeptTask(done.number, done.task, tuple(steps), answer, marked)
 
@@ -308,21 +306,22 @@ class Draft:
 
     def _hidden(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """Return the page's answer without secrets in what the user can write."""
-
-        def hide(text: object) -> str:
-            return self._ambient.hide(self._declared.hide(str(text)))
-
-        hidden = {
-            key: answer[key]
-            for key in ("type", "kind", "is_done", "masks")
-            if key in answer
-        }
+        hide = self._hide
+        hidden: dict[str, Any] = {}
+        for key in ("type", "kind", "is_done", "masks"):
+            if key in answer:
+                hidden[key] = answer[key]
         for key in ("verdicts", "corrected"):
             texts = answer.get(key, {})
             hidden[key] = {hide(claim): hide(text) for claim, text in texts.items()}
         regions = answer.get("regions", {})
         hidden["regions"] = {hide(claim): box for claim, box in regions.items()}
         return hidden
+
+    def _hide(self, text: object) -> str:
+        """Return a text without secrets."""
+        declared = self._declared.hide(str(text))
+        return self._ambient.hide(declared)
 
     def _read(self, path: Path) -> Found:
         """Return a draft with its screens. Raises RunDirectoryError if it is damaged."""
@@ -371,18 +370,21 @@ class Draft:
 
 
 def _frame_of(screen: Screen) -> Frame:
+    """Return the frame of a screen, which is at hand if this session has seen it."""
     pixels = screen.pixels
-    return pixels.frame if isinstance(pixels, FramePixels) else frame_of(pixels())
+    if isinstance(pixels, FramePixels):
+        return pixels.frame
+    return frame_of(pixels())
 
 
 def _screen_of(frame: Frame, moving: Sequence[_Moving]) -> Screen:
-    parts = tuple(
-        DynamicRegion(
-            **vars(part.region), kind="caret" if part.is_caret else "always_changing"
-        )
-        for part in moving
-    )
-    return Screen(dynamic=parts, pixels=FramePixels(frame))
+    parts = []
+    for part in moving:
+        if part.is_caret:
+            parts.append(dynamic_region(part.region, "caret"))
+        else:
+            parts.append(dynamic_region(part.region, "always_changing"))
+    return Screen(dynamic=tuple(parts), pixels=FramePixels(frame))
 
 
 def _finished(steps: Sequence[DemonstratedAction]) -> Sequence[DemonstratedAction]:

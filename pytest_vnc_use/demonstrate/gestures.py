@@ -170,10 +170,10 @@ class Demonstration:
         """Remove the last action, or the end of its text: the desktop could not
         do it.
         """
-        last = self.steps[-1]
+        last = self.steps[-1].action
         length = len(action.text) if isinstance(action, TypeText) else 1
-        if isinstance(last.action, TypeText) and len(last.action.text) > length:
-            last.action = replace(last.action, text=last.action.text[:-length])
+        if isinstance(last, TypeText) and len(last.text) > length:
+            self.steps[-1].action = replace(last, text=last.text[:-length])
         else:
             del self.steps[-1]
         self.close()
@@ -186,13 +186,17 @@ class Demonstration:
     @property
     def growing(self) -> DemonstratedAction | None:
         """Return the last action if it may still grow; else None."""
-        return self.steps[-1] if self.steps and self._is_open else None
+        if not self.steps or not self._is_open:
+            return None
+        return self.steps[-1]
 
     @property
     def _growing_text(self) -> str:
         """The text that may still grow; "" if none may."""
         last = self.growing
-        return last.action.text if last and isinstance(last.action, TypeText) else ""
+        if last is None or not isinstance(last.action, TypeText):
+            return ""
+        return last.action.text
 
     def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
         if self._pressed:  # no action has a second button
@@ -248,7 +252,8 @@ class Demonstration:
             self._modifiers[key] = True
             if key not in self._on_desktop:
                 self._on_desktop.append(key)
-                yield GestureAction(KeyDown(key), self._begin(KeyDown(key)))
+                down = KeyDown(key)
+                yield GestureAction(down, self._begin(down))
 
     def _key(self, key: str) -> Iterator[GestureAction]:
         if key in _MODIFIERS:
@@ -269,7 +274,8 @@ class Demonstration:
         else:
             if len(key) == 1 and "altgr" in chord:
                 chord.remove("altgr")
-            combo = KeyCombo((*chord, "space" if key == " " else key.lower()))
+            name = "space" if key == " " else key.lower()
+            combo = KeyCombo((*chord, name))
             yield GestureAction(combo, self._begin(combo))
 
     def _type(self, text: str) -> Iterator[GestureAction]:
@@ -282,7 +288,8 @@ class Demonstration:
         was_of_use = self._modifiers.pop(key, True)
         if key in self._on_desktop:
             self._on_desktop.remove(key)
-            yield GestureAction(KeyUp(key), self._begin(KeyUp(key)))
+            up = KeyUp(key)
+            yield GestureAction(up, self._begin(up))
         elif not was_of_use and key in _HAVE_EFFECT_ALONE:
             combo = KeyCombo((key,))
             yield GestureAction(combo, self._begin(combo))
@@ -290,7 +297,9 @@ class Demonstration:
 
 def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
     """Return whether two points count as the same."""
-    return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_PX
+    across = abs(one[0] - other[0])
+    down = abs(one[1] - other[1])
+    return max(across, down) <= NEAR_PX
 
 
 def _is_counted(action: Action, down: MouseDown) -> TypeGuard[Click]:
@@ -317,11 +326,17 @@ def _is_continued(action: Action, wheel_click: Scroll) -> TypeGuard[Scroll]:
 def _is_bent(
     path: list[tuple[int, int]], start: tuple[int, int], end: tuple[int, int]
 ) -> bool:
-    across = end[0] - start[0]
-    down = end[1] - start[1]
+    """Return whether a point of a path is far from the straight line between its ends.
+
+          x              The line and the point span a parallelogram; its area by
+    ├───────────┤        the line's length is how far the point is from the line.
+    """
+    start_x, start_y = start
+    across = end[0] - start_x
+    down = end[1] - start_y
     length = max(1.0, math.hypot(across, down))
     for x, y in path:
-        area = across * (y - start[1]) - down * (x - start[0])
+        area = across * (y - start_y) - down * (x - start_x)
         if abs(area) / length > BENT_PX:
             return True
     return False

@@ -20,7 +20,7 @@ import numpy as np
 
 from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.recordings.format import Screen, merged
-from pytest_vnc_use.recordings.gates import mask_of, surroundings
+from pytest_vnc_use.recordings.gates import surroundings
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing as pixels_differing
 from pytest_vnc_use.types import Action, Move
 from pytest_vnc_use.types.actions import points
@@ -64,8 +64,11 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
         return np.where(has_changed, before.pixels(), current)
 
     moving = [part.region for part in now.dynamic]
-    apart = [part for part in before.dynamic if not part.region.meets_any(moving)]
-    dynamic = merged((*apart, *now.dynamic))
+    parts = [*now.dynamic]
+    for part in before.dynamic:
+        if not part.region.meets_any(moving):
+            parts.append(part)
+    dynamic = merged(parts)
     return Screen(dynamic=dynamic, stable_s=now.stable_s, pixels=pixels)
 
 
@@ -73,13 +76,13 @@ def _shows(before: Screen, action: Action, after: Screen) -> bool:
     """Return whether the surroundings of an action's targets changed."""
     differs = differing(before, after)
     height, width = differs.shape
-    around = mask_of(surroundings(action, (width, height)), differs.shape)
-    return bool((differs & around).any())
+    around = surroundings(action, (width, height))
+    return any(region.part_of(differs).any() for region in around)
 
 
 def differing(one: Screen, other: Screen) -> Mask:
     """Mark where two screens differ, without dynamic regions."""
-    regions = [part.region for part in (*one.dynamic, *other.dynamic)]
     differs = pixels_differing(one.pixels(), other.pixels())
-    differs &= ~mask_of(regions, differs.shape)
+    for part in (*one.dynamic, *other.dynamic):
+        part.region.part_of(differs)[:] = False
     return differs

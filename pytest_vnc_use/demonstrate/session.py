@@ -376,7 +376,9 @@ class ManualSession:
             return capture()
         resting = self._screen()
         kept = needed(hovers, action, resting) if action else []
-        moves = [DemonstratedAction(Move(*hover.at), hover.screen) for hover in kept]
+        moves = []
+        for hover in kept:
+            moves.append(DemonstratedAction(Move(*hover.at), hover.screen))
         self.demonstration.insert(moves)
         left_out = hovers
         if kept:
@@ -420,7 +422,9 @@ class ManualSession:
         """
         if self._desktop.screen.changed_at <= frame.taken_at:
             return True
-        return bool(frame.moving) and not self._controller.changed_since(frame.taken_at)
+        if not frame.moving:
+            return False
+        return not self._controller.changed_since(frame.taken_at)
 
     def _pixels_of(self, frame: Frame) -> FramePixels:
         self._at_hand.append(FramePixels(frame))
@@ -536,6 +540,9 @@ def _check_pieces(steps: Sequence[RecordedStep], declared: Redactor) -> None:
 
 
 def _typed(steps: Iterable[DemonstratedAction | RecordedStep]) -> str:
-    return "".join(
-        step.action.text for step in steps if isinstance(step.action, TypeText)
-    )
+    """Return all texts of some steps as one."""
+    text = ""
+    for step in steps:
+        if isinstance(step.action, TypeText):
+            text += step.action.text
+    return text

@@ -375,9 +375,11 @@ def _hidden_difference(known: KnownAnswer, seen: Pixels) -> Region | None:
     masks = (*known.allowances.masks_on(screen), *screen.masks)
     if _region_of(evidence, masks) is None:
         return None
-    carets = [part.region for part in screen.dynamic if part.kind == "caret"]
-    left_out = mask_of((*screen.redacted, *carets), seen.shape)
-    differs = really_differing(screen.pixels(), seen, left_out)
+    left_out = [*screen.redacted]
+    for part in screen.dynamic:
+        if part.kind == "caret":
+            left_out.append(part.region)
+    differs = really_differing(screen.pixels(), seen, mask_of(left_out, seen.shape))
     if evidence.region:
         differs &= mask_of([evidence.region], seen.shape)
     for mask in masks:
@@ -537,8 +539,10 @@ def _recorded_answer(evidence: Evidence, run: SegmentRun | None) -> Evidence:
     replayed = run.replayed if run else None
     if replayed is None or not evidence.is_end:
         return evidence
-    same = (answer for answer in replayed.claims if answer.claim == evidence.claim)
-    return next(same, evidence)
+    for answer in replayed.claims:
+        if answer.claim == evidence.claim:
+            return answer
+    return evidence
 
 
 def new_evidence(

@@ -130,11 +130,12 @@ class Rehearsal:
         recorded one.
         """
         known = self._parts.get(id(screen), ())
+        compared = ~gate.hidden
         for part in gate.parts:
             if part.kind != "unstable" or part in (*screen.dynamic, *known):
                 continue
-            shown = variant_of(part, seen, ~gate.hidden)
-            if shown != variant_of(part, gate.expected, ~gate.hidden):
+            shown = variant_of(part, seen, compared)
+            if shown != variant_of(part, gate.expected, compared):
                 known = _join(known, [part])
                 self._known = [*_join(self._known, [part])]
         self._parts[id(screen)] = known
@@ -154,7 +155,8 @@ class Rehearsal:
         """Return one of the recordings with everything learnt; the recording itself if
         nothing was learnt.
         """
-        if not any(self._parts.values()) and not self._transients:
+        has_parts = any(self._parts.values())
+        if not has_parts and not self._transients:
             return recording
 
         segments = []
@@ -325,10 +327,9 @@ def _thin_boxes(differs: Mask) -> Iterator[Region]:
         if min(inside.shape) <= 2 * APART_PX or not is_hollow:
             yield box
             continue
-        border = np.zeros_like(differs)
-        box.part_of(border)[:] = inside
         # the rows of its top and bottom; in the others, only its left and right are
-        is_side = np.zeros(differs.shape[0], np.bool_)
-        is_side[box.top : box.bottom] = inside.mean(axis=1) > _LINE
-        yield from boxes_of(border & is_side[:, None])
-        yield from boxes_of(border & ~is_side[:, None])
+        is_line = inside.mean(axis=1) > _LINE
+        lines = inside & is_line[:, None]
+        between = inside & ~is_line[:, None]
+        for side in (*boxes_of(lines), *boxes_of(between)):
+            yield side.moved(box.left, box.top)
