@@ -59,9 +59,9 @@ def box_of(marked: Mask) -> Region:
     """
     rows = np.flatnonzero(marked.any(axis=1))
     columns = np.flatnonzero(marked.any(axis=0))
-    left, right = int(columns[0]), int(columns[-1]) + 1
-    top, bottom = int(rows[0]), int(rows[-1]) + 1
-    return Region(left, top, right, bottom)
+    right = int(columns[-1]) + 1
+    bottom = int(rows[-1]) + 1
+    return Region(int(columns[0]), int(rows[0]), right, bottom)
 
 
 def boxes_of(

@@ -111,7 +111,9 @@ BLENDED_LEVELS = 12
 MIN_EDGE_LEVELS = 64
 """How many levels its neighbours differ by at least: a fainter edge may be faint text."""
 
-BLANK, INK, BORDER = 0, 1, 2
+BLANK = 0
+INK = 1
+BORDER = 2
 """What a row or column beside a box is."""
 
 

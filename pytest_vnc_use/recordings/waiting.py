@@ -179,9 +179,8 @@ class GateWaiter:
     def _await_within(self, limit_s: float) -> Mismatch | None:
         """Wait at most `limit_s` for the gate. A rehearsal then learns what it may."""
         course = self._course
-        position = course.position
         deadline = Deadline(limit_s)
-        again_s = _look_again_s(position.gate)
+        again_s = _look_again_s(course.position.gate)
         is_announced = False
         while True:
             seen = self._desktop.raw_frame()
@@ -192,14 +191,7 @@ class GateWaiter:
                 is_late = self._is_other(seen, spent_s)
                 is_late |= self._is_for_review(mismatch, spent_s)
             if mismatch is None or is_late:
-                frame = self._desktop.frame()
-                position.frame = frame
-                load = partial(pixels_in, frame)
-                mismatch = course.compare(frame.ref, load)
-                if mismatch and is_late and course.learn(pixels_in(frame)):
-                    mismatch = course.compare(frame.ref, load)
-                if mismatch is None:
-                    position.opened_at = frame.taken_at
+                mismatch = self._compare_frame(may_learn=is_late)
                 if mismatch is None or is_late:
                     return mismatch
             if deadline.spent_s > _LONG_S and not is_announced:
@@ -208,6 +200,21 @@ class GateWaiter:
                 course.life.announce(GateAwaited(deadline.remaining_s, recorded_s))
             rest_s = min(again_s, deadline.remaining_s)
             self._desktop.wait_changed(seen.taken_at, rest_s)
+
+    def _compare_frame(self, *, may_learn: bool) -> Mismatch | None:
+        """Return what differs in a new frame, which is handed on: until now, the screen
+        was only looked at.
+        """
+        course = self._course
+        frame = self._desktop.frame()
+        course.position.frame = frame
+        load = partial(pixels_in, frame)
+        mismatch = course.compare(frame.ref, load)
+        if mismatch and may_learn and course.learn(pixels_in(frame)):
+            mismatch = course.compare(frame.ref, load)
+        if mismatch is None:
+            course.position.opened_at = frame.taken_at
+        return mismatch
 
     def _is_other(self, seen: RawFrame, spent_s: float) -> bool:
         """Return whether the first screen is plainly another one, and would have
