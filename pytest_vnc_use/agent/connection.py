@@ -128,9 +128,28 @@ class Connection:
         """
         if self._controller is None or self._redacts(settings):
             return None
-        # A custom controller may have none.
-        screen: Framebuffer | None = getattr(self._controller, "screen", None)
-        return screen
+        return _screen_of(self._controller)
+
+    def filmed_screen(self) -> Framebuffer | None:
+        """Return the pixels as the desktop sends them, for a video that is thrown away
+        if a secret is typed.
+
+        None while the desktop is not connected, or once a secret was typed on it.
+        """
+        controller = self._controller
+        if controller is None or self.has_typed_secret:
+            return None
+        if isinstance(controller, RedactingController):
+            controller = controller.desktop
+        return _screen_of(controller)
+
+    @property
+    def has_typed_secret(self) -> bool:
+        """Whether a secret was typed on the desktop, by whatever test uses it."""
+        controller = self._controller
+        if not isinstance(controller, RedactingController):
+            return False
+        return controller.has_typed_secret
 
     def await_stable(self, controller: Controller) -> None:
         """Wait before the first action until the screen is stable, as after any action.
@@ -146,3 +165,9 @@ class Connection:
         """End the connection; a second call does nothing."""
         if self._controller is not None:
             self._controller.close()
+
+
+def _screen_of(controller: Controller) -> Framebuffer | None:
+    """Return the live pixels of a controller; a custom one may have none."""
+    screen: Framebuffer | None = getattr(controller, "screen", None)
+    return screen

@@ -515,7 +515,7 @@ class Framebuffer:
         """
         with self._condition:
             capture = Capture(
-                self._pixels.copy(), clock.monotonic(), self._moving(), self._pointer()
+                self._pixels.copy(), clock.monotonic(), self._moving(), self.pointer
             )
             self._transients.look(capture)
             return capture
@@ -525,7 +525,7 @@ class Framebuffer:
         `pointer`, draw the pointer on it.
         """
         with self._condition:
-            pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
+            pixels, drawn = self._pixels.copy(), self.pointer if pointer else None
         return RawFrame(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
 
     def regions_since(self, time_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
@@ -546,7 +546,11 @@ class Framebuffer:
             ].copy()
             return copied
 
-    def _pointer(self) -> tuple[PointerShape, int, int] | None:
+    @property
+    def pointer(self) -> tuple[PointerShape, int, int] | None:
+        """The pointer's shape and the pixel that it points at; None while either is
+        unknown.
+        """
         shape, at = self.pointer_shape, self.pointer_at
         return (shape, *at) if shape and at else None
 

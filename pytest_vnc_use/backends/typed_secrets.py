@@ -176,6 +176,11 @@ class RedactingController(ForwardingController):
         self._seen: list[_Field] = []
         """Where the newest secret was seen."""
 
+    @property
+    def has_typed_secret(self) -> bool:
+        """Whether a secret was typed on the desktop, even if nothing shows it now."""
+        return self._redactions.is_typed
+
     def over(self, desktop: Controller) -> RedactingController:
         """Return a controller over another connection to the same desktop, with the
         same redactions.

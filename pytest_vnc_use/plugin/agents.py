@@ -28,6 +28,7 @@ from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.renamed import key_of, move_hint
 from pytest_vnc_use.plugin.reruns import reused_desktop_reason
 from pytest_vnc_use.plugin.state import state_of
+from pytest_vnc_use.plugin.video import video_of
 from pytest_vnc_use.recordings import (
     AGAIN,
     ALWAYS_WRITES,
@@ -402,6 +403,9 @@ def agent_of_test(
         desktop=desktop,
         recorded_test=state.recorded_test,
     )
+    state.video = video_of(settings, state.attempt, connection)
+    if state.video:
+        observers.append(state.video)
     session = Session(
         settings,
         all_secrets,

@@ -202,6 +202,11 @@ def pytest_runtest_makereport(
     ending.note_recording(state, report)
     _attach(item, report, figures, message)
     ended = _result_so_far(item, report)
+    if state.video:
+        ended = state.video.end(ended, report.when or "call")
+        if report.when == "teardown":
+            # pytest keeps the item to the session's end, and with it the screens
+            state.video = None
     _show_runs(item, report, runs, ended)
     if report.when == "teardown":
         _keep_result(item, report, ended)

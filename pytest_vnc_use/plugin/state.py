@@ -22,6 +22,7 @@ from pytest_vnc_use.triage import sanitize
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.agent.budget import Budget
+    from pytest_vnc_use.plugin.video import VideoOfTest
     from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.report.results import RunFigures
@@ -167,6 +168,8 @@ class ItemState:
     runs: list[Path] | None = None
     """The run directories of its runs; None if the test has not had an agent yet."""
     budget: Budget | None = None
+    video: VideoOfTest | None = None
+    """What records the video, if one is asked for, until the last report."""
 
     location: str = ""
     """The location of a run that has not ended, such as "at step 3"."""

@@ -5,6 +5,7 @@ old data.
       trace.jsonl         a header, then one event of `types.RunEvent` a line
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the screenshot of each frame, once, as <sha256>.png
+      video.webm          what the screen showed from the run's start to the end of the test's call, with vnc_video
       execution.json      the actions, to repeat them; see runs/uitask_trace.py
       messages.jsonl      the messages that were sent to the VNC server, with vnc_rfb_log; see runs/logger.py
       checkpoints.sqlite  the graph's file, which this module never opens
@@ -263,6 +264,7 @@ RESULT_FORMAT = "pytest-vnc-use result"
 RESULT_VERSION = 1
 RESULT_FILE = "result.json"
 DRAFT_FILE = "draft.json"
+VIDEO_FILE = "video.webm"
 FINE = frozenset({"passed", "skipped", "xfailed", "xpassed"})
 """The results with which pytest itself passes."""
 
@@ -320,7 +322,8 @@ class FinishedTest:
     `message` explain a failure; `failure` is pytest's text about it. `attempt` counts
     from 1. `worker` is that of pytest-xdist. `is_rehearsal` is true if the run
     rehearsed a recording that the test had just made. `screenshots` states why the run
-    directory holds none; it is empty if it does.
+    directory holds none; it is empty if it does. `video` states why a video that was
+    asked for is missing.
     """
 
     test: str
@@ -336,6 +339,7 @@ class FinishedTest:
     dollars: float | None = None
     is_rehearsal: bool = False
     screenshots: str = ""
+    video: str = ""
     format: str = RESULT_FORMAT
     version: int = RESULT_VERSION
 
@@ -387,12 +391,12 @@ def drop_checkpoints(run_dir: Path) -> None:
 
 
 def drop_screenshots(run_dir: Path) -> None:
-    """Remove the screenshots of a run, the exchanges with models, the messages to its
-    server and program logs.
+    """Remove the screenshots of a run, its video, the exchanges with models, the
+    messages to its server and program logs.
     """
     for name in ("screens", "logs", "page"):
         shutil.rmtree(run_dir / name, ignore_errors=True)
-    for name in ("exchanges.jsonl", "messages.jsonl"):
+    for name in ("exchanges.jsonl", "messages.jsonl", VIDEO_FILE):
         (run_dir / name).unlink(missing_ok=True)
 
 

@@ -408,6 +408,12 @@ class Settings:
         "Keep screenshots, logs and exchanges: on, retain-on-failure, off",
         "WHEN",
     )
+    video: str = _setting(
+        "off",
+        _one_of("off", "on", "retain-on-failure", "on-first-retry"),
+        "Keep a video of each run: off, on, retain-on-failure, on-first-retry",
+        "WHEN",
+    )
     rfb_log: bool = _setting(
         False,
         _switch,
