@@ -39,7 +39,12 @@ from pytest_vnc_use.report.html import (
 from pytest_vnc_use.report.junit import add_attachments, workspace
 from pytest_vnc_use.report.screenshots import DIFF_MIME, data_uri, image_diff
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_trace
+from pytest_vnc_use.runs.directory import (
+    VIDEO_FILE,
+    FinishedTest,
+    RunDirectory,
+    read_trace,
+)
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Step
@@ -205,6 +210,9 @@ def _add_steps(run: Path) -> None:
         allure.attach(exc.never_started or str(exc), title, text)
         return
     with allure.step(trace.started.task):
+        if (run / VIDEO_FILE).is_file():
+            webm = allure.attachment_type.WEBM
+            allure.attach.file(run / VIDEO_FILE, "video", webm)
         for drift in trace.drifts:
             try:
                 images = image_diff(run, drift)

@@ -122,4 +122,4 @@ def _around(
 def _url(image: Image.Image) -> str:
     file = io.BytesIO()
     image.save(file, "WEBP", lossless=True)
-    return data_uri(file.getvalue(), "webp")
+    return data_uri(file.getvalue(), "image/webp")

@@ -32,7 +32,7 @@ from pytest_vnc_use.report.screenshots import Shot, data_uri
 from pytest_vnc_use.report.session_view import NO_RESULTS, KnownResults, session_view
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs import logger as messages
-from pytest_vnc_use.runs.directory import write_atomically
+from pytest_vnc_use.runs.directory import VIDEO_FILE, write_atomically
 
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
@@ -83,6 +83,10 @@ class LinkedShots:
             kind, self._base + shot.address, shot.width, shot.height, shot.about
         )
 
+    def url(self, address: str) -> str:
+        """Return the URL of a file of the run."""
+        return self._base + address
+
     def svg(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an element of an SVG."""
         template = '<image class="pic {}" href="{}" width="{}" height="{}"/>'
@@ -120,6 +124,10 @@ class EmbeddedShots:
             else Markup('aria-hidden="true"')
         )
         return Markup('<i class="pic {} {}" {}></i>').format(name, kind, label)
+
+    def url(self, address: str) -> str:
+        """Return a file of the run as a data URL."""
+        return self._url_of(address)
 
     def svg(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an element of an SVG."""
@@ -313,4 +321,6 @@ def _one_file(runs: Iterable[Path], known_results: KnownResults) -> str:
 
 
 def _embedded(added: Mapping[str, bytes], address: str) -> str:
-    return data_uri(added[address], address.rpartition(".")[2])
+    kind = "video" if address == VIDEO_FILE else "image"
+    suffix = address.rpartition(".")[2]
+    return data_uri(added[address], f"{kind}/{suffix}")

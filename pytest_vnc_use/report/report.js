@@ -95,8 +95,72 @@
     "?": help,
   };
 
+  // --- a run's video: its steps are marks, and its controls are beside it, as the browser's would cover the screen ---------
+
+  const partsOf = (inside) => {
+    const section = inside.closest("main").querySelector(".video");
+    const [video, slider, clock] = ["video", "[name=time]", ".clock"].map((part) => section.querySelector(part));
+    return { video, slider, clock, marks: [...section.querySelectorAll("[data-seek]")] };
+  };
+
+  // Each mark is as wide as its step was long.
+  function spread(event) {
+    const { video, slider, marks } = partsOf(event.target);
+    const times = [...marks.map((mark) => Number(mark.dataset.seek)), video.duration];
+    marks.forEach((mark, index) => {
+      mark.parentElement.style.flexGrow = Math.max(times[index + 1] - times[index], 0);
+    });
+    slider.max = video.duration;
+    follow(event);
+  }
+
+  function follow(event) {
+    const { video, slider, clock, marks } = partsOf(event.target);
+    const shown = marks.filter((mark) => Number(mark.dataset.seek) <= video.currentTime + 0.001).pop();
+    for (const mark of marks) mark.removeAttribute("aria-current");
+    shown.setAttribute("aria-current", "true");
+    slider.value = video.currentTime;
+    slider.setAttribute("aria-valuetext", `${video.currentTime.toFixed(1)} s, ${shown.title}`);
+    clock.textContent = `${video.currentTime.toFixed(1)} s of ${video.duration.toFixed(1)} s: ${shown.title}`;
+  }
+
+  function play(inside) {
+    const { video } = partsOf(inside);
+    if (video.paused) video.play();
+    else video.pause();
+  }
+
+  function seek(inside, time) {
+    const { video } = partsOf(inside);
+    video.pause();
+    video.currentTime = Number(time);
+  }
+
+  function seekStep(mark, isByPointer) {
+    const { video, slider } = partsOf(mark);
+    seek(mark, mark.dataset.seek);
+    const isFar = !mark.closest(".video");
+    if (isFar) video.scrollIntoView({ block: "center" });
+    if (isFar || isByPointer) slider.focus({ preventScroll: true }); // for the arrows and the space bar
+  }
+
+  // these events do not bubble
+  document.addEventListener("loadedmetadata", spread, true);
+  for (const kind of ["timeupdate", "seeking"]) document.addEventListener(kind, follow, true);
+  for (const kind of ["play", "pause"]) {
+    const show = (event) => {
+      event.target.closest(".video").querySelector("[data-do=play]").textContent = kind === "play" ? "pause" : "play";
+    };
+    document.addEventListener(kind, show, true);
+  }
+  for (const video of document.querySelectorAll("video")) if (video.readyState) spread({ target: video });
+
   document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest("input, select, textarea, .film, pre, .wide");
+    if (event.key === " " && event.target.closest("[name=time]")) {
+      event.preventDefault();
+      play(event.target);
+    }
+    const typing = event.target.closest("input, select, textarea, .film, .video, pre, .wide");
     const action = Object.hasOwn(keys, event.key) ? keys[event.key] : null;
     const isRun = [...document.querySelectorAll(".deciding")].some((part) => part.getClientRects().length);
     if (!action || typing || event.ctrlKey || event.metaKey || event.altKey || !isRun) return;
@@ -108,13 +172,17 @@
     const link = event.target.closest("a[href^='#run-']");
     if (link) unpack(link.hash);
     const button = event.target.closest("[data-do]");
-    if (button) ({ zoom, help })[button.dataset.do]();
+    if (button) ({ zoom, help, play: () => play(button) })[button.dataset.do]();
+    const mark = event.target.closest("[data-seek]");
+    if (mark) seekStep(mark, event.detail > 0);
+    if (event.target.closest("video")) play(event.target);
   });
 
   document.addEventListener("input", (event) => {
     if (event.target.name === "slide") {
       document.documentElement.style.setProperty("--slide", `${event.target.value}%`);
     }
+    if (event.target.name === "time") seek(event.target, event.target.value);
     if (event.target.form && event.target.form.classList.contains("filters")) filter();
   });
 

@@ -19,6 +19,7 @@ from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.phrases import Tone, short, without_parent_path
 from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
+from pytest_vnc_use.report.video import Video, video_of
 from pytest_vnc_use.runs.directory import (
     FinishedTest,
     Trace,
@@ -186,6 +187,7 @@ class RunView:
     claims: Sequence[ClaimView] = ()
     others: Sequence[tuple[Badge, str, Pair]] = ()
     last: Shot | None = None
+    video: Video | None = None
     damage: Sequence[str] = ()
     printed: Sequence[tuple[str, str]] = ()
     failure: str = ""
@@ -313,6 +315,10 @@ def show_run(
         [*damage, *damage_of_trace],
         compares=compares or not is_good,
     )
+    video = video_of(trace, ended)
+    if video and copy:
+        video = video.copied(path, shots.added)
+    view = replace(view, video=video)
     modes = Counter(step.mode for step in view.steps)
     return RunPage(
         path,

@@ -438,9 +438,9 @@ def _image(load: Callable[[FrameRef], bytes], ref: FrameRef) -> Image.Image:
     return image if image.mode == "RGB" else image.convert("RGBA").convert("RGB")
 
 
-def data_uri(content: bytes, kind: str = "png") -> str:
-    """Return the image as a data URL, for a report in one file."""
-    return f"data:image/{kind};base64,{b64encode(content).decode('ascii')}"
+def data_uri(content: bytes, kind: str = "image/png") -> str:
+    """Return a file as a data URL, for a report in one file."""
+    return f"data:{kind};base64,{b64encode(content).decode('ascii')}"
 
 
 def image_diff(run: Path, drift: Drift) -> str:
