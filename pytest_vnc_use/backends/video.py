@@ -90,6 +90,11 @@ class Recorder:
             target=self._record, name="vnc-use video", daemon=True
         )
 
+    @property
+    def frame_count(self) -> int:
+        """The number of frames so far."""
+        return len(self._looks)
+
     def start(self) -> None:
         """Start to record."""
         self._thread.start()
