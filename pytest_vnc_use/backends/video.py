@@ -206,13 +206,18 @@ class _Canvas:
             pixels = shape.drawn_on(pixels, x, y)
         size = pixels.shape[::-1]
         image = Image.frombuffer("RGB", size, pixels.tobytes(), "raw", "BGRX", 0, 1)
-        content = io.BytesIO()
-        image.save(content, "WEBP", quality=_QUALITY, method=_METHOD)
-        webp = content.getvalue()
-        kind, length = struct.unpack_from("<4sI", webp, _VP8_AT)
-        assert kind == b"VP8 "
-        start = _VP8_AT + 8
-        return webp[start : start + length]
+        return vp8_of(image)
+
+
+def vp8_of(image: Image.Image) -> bytes:
+    """Return an image as a key frame of VP8, out of a WebP."""
+    content = io.BytesIO()
+    image.save(content, "WEBP", quality=_QUALITY, method=_METHOD)
+    webp = content.getvalue()
+    kind, length = struct.unpack_from("<4sI", webp, _VP8_AT)
+    assert kind == b"VP8 "
+    start = _VP8_AT + 8
+    return webp[start : start + length]
 
 
 # The elements of WebM that are written: https://www.webmproject.org/docs/container/

@@ -110,9 +110,7 @@ def test_video_of_failed_test_is_kept(pytester: pytest.Pytester) -> None:
     html = Path("report.html").read_text("utf-8")
     assert f"runs/{runs['test_failed'].name}/{VIDEO_FILE}" in html
     assert f"runs/{runs['test_typed'].name}/{VIDEO_FILE}" not in html
-    attached = [
-        file.read_bytes() for file in Path("allure").glob("*-attachment.webm")
-    ]
+    attached = [file.read_bytes() for file in Path("allure").glob("*-attachment.webm")]
     kept = [(runs[f"test_{name}"] / VIDEO_FILE) for name in ("failed", "declared")]
     assert sorted(attached) == sorted(file.read_bytes() for file in kept)
 
@@ -141,4 +139,3 @@ def test_artifacts_that_are_dropped_include_video(pytester: pytest.Pytester) -> 
     runs = runs_by_test()
     assert not has_video(*runs["test_passed"])
     assert has_video(*runs["test_failed"])
-
