@@ -174,6 +174,16 @@ class Rectangle(NamedTuple):
         return copied
 
 
+def deflated(pixels: Pixels) -> bytes:
+    """Return pixels as bytes, fast rather than small."""
+    return bytes(deflate.compress(pixels, _LEVEL))
+
+
+def inflated(content: bytes, shape: tuple[int, int]) -> Pixels:
+    """Return the pixels that `deflated` made into these bytes."""
+    return np.frombuffer(deflate.decompress(content), np.uint32).reshape(shape)
+
+
 def encode_png(pixels: Pixels) -> bytes:
     """Encode pixels as PNG, without their highest bytes."""
     height, width = pixels.shape

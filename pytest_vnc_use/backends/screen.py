@@ -498,6 +498,12 @@ class Framebuffer:
             height, width = self._pixels.shape
             return width, height
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every pixel has been sent since the screen got its size."""
+        with self._condition:
+            return self._complete
+
     def raise_if_lost(self) -> None:
         """Raise the DesktopError that ended the connection, if one did."""
         if self._error is not None:

@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.pixels import Pixels, deflate
+from pytest_vnc_use.backends.pixels import Pixels, deflated, inflated
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.runs.directory import write_atomically
@@ -40,7 +40,8 @@ MAX_BYTES = 64 << 20
 """The most frames of a video, and the most memory for what changed in them. Of a longer
 run the last frames are kept.
 """
-_LEVEL = 1
+MAX_SIDE = 16_383
+"""The largest width and height, in pixels, that a key frame of VP8 can have."""
 _QUALITY = 60
 _METHOD = 0
 """Pillow's options for WebP: the fastest method, and a quality at which text of 10
@@ -61,7 +62,7 @@ class _Look(NamedTuple):
     @property
     def byte_count(self) -> int:
         """The memory that its parts take."""
-        return sum(len(deflated) for _, deflated in self.parts)
+        return sum(len(content) for _, content in self.parts)
 
 
 class Recorder:
@@ -113,13 +114,11 @@ class Recorder:
 
     def _look(self) -> None:
         screen = self._screen()
-        if screen is None:
+        if screen is None or not screen.is_complete:
             return
-        try:
-            look = self._changes_of(screen)
-        except DesktopError:
-            # the test reports that its desktop is gone
+        if max(screen.size) > MAX_SIDE:
             return
+        look = self._changes_of(screen)
         if look:
             self._keep(look)
 
@@ -138,24 +137,33 @@ class Recorder:
         if screen.size != size:
             return None
         self._since = since
-        parts = [
-            (region, deflate.compress(pixels, _LEVEL)) for region, pixels in regions
-        ]
+        parts = [(region, deflated(pixels)) for region, pixels in regions]
         return _Look(since - self._started_at, size, parts, pointer)
 
     def _is_as_before(self, screen: Framebuffer, last: _Look) -> bool:
-        if screen.changed_since(self._since):
+        if screen.changed_at <= self._since:
+            return True
+        try:
+            if screen.changed_since(self._since):
+                return False
+        except DesktopError:
+            # the last that a desktop showed may be why the test fails
             return False
         age_s = clock.monotonic() - self._started_at - last.at_s
-        return age_s < MOVING_S or screen.changed_at <= self._since
+        return age_s < MOVING_S
 
     def _keep(self, look: _Look) -> None:
         self._looks.append(look)
         self._byte_count += look.byte_count
-        while len(self._looks) > MAX_FRAMES or self._byte_count > MAX_BYTES:
+        while self._is_too_long:
             oldest = self._looks.popleft()
             self._canvas.draw(oldest)
             self._byte_count -= oldest.byte_count
+
+    @property
+    def _is_too_long(self) -> bool:
+        count = len(self._looks)
+        return count > MAX_FRAMES or (count > 1 and self._byte_count > MAX_BYTES)
 
     def write(self, target: Path) -> bool:
         """Write the video, once it has stopped; return whether it has a frame. Raises
@@ -193,10 +201,9 @@ class _Canvas:
         width, height = look.size
         if self._pixels.shape != (height, width):
             self._pixels = np.zeros((height, width), np.uint32)
-        for region, deflated in look.parts:
+        for region, content in look.parts:
             target = region.part_of(self._pixels)
-            part = np.frombuffer(deflate.decompress(deflated), np.uint32)
-            target[:] = part.reshape(target.shape)
+            target[:] = inflated(content, target.shape)
 
     def encoded(self, pointer: tuple[PointerShape, int, int] | None) -> bytes:
         """Return the screen with the pointer as a key frame of VP8."""

@@ -211,8 +211,8 @@ def _add_steps(run: Path) -> None:
         return
     with allure.step(trace.started.task):
         if (run / VIDEO_FILE).is_file():
-            webm = allure.attachment_type.WEBM
-            allure.attach.file(run / VIDEO_FILE, "video", webm)
+            video = (run / VIDEO_FILE).read_bytes()
+            allure.attach(video, "video", allure.attachment_type.WEBM)
         for drift in trace.drifts:
             try:
                 images = image_diff(run, drift)

@@ -18,7 +18,10 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import DirectoryCreated, RunEvent
 
 _SECRET = "a secret was typed on the desktop"
-_NO_SCREEN = "the desktop's controller has no live screen, or it never connected"
+_NO_SCREEN = (
+    "the desktop showed no screen, a larger one than 16,383 pixels a side, or one that"
+    " its custom controller does not share"
+)
 _FIRST_RETRY = 2
 
 
