@@ -168,7 +168,7 @@ class Settings:
         "TARGET",
     )
     app: str = _setting(
-        "", str, "Command of the program under test, started before the test", "COMMAND"
+        "", str, "Command of the program under test, started first", "COMMAND"
     )
     exec: str = _setting(
         "",
@@ -195,7 +195,7 @@ class Settings:
     scope: str = _setting(
         "test",
         _one_of("test", "module", "session"),
-        "Lifetime of a desktop: test, module, session",
+        "Desktop per: test, module, session",
         "SCOPE",
     )
     qt_host_network: str = _setting(
