@@ -27,6 +27,7 @@ from pytest_vnc_use.recordings.gates import (
     Mismatch,
     gate,
     is_recoloured,
+    is_sliding,
     surroundings,
     unknown_parts,
 )
@@ -450,6 +451,7 @@ class Course:
         gate's, or of the one after it. What comes on its own, such as a notification,
         may come at another step than when it was recorded. It shows a step's target for
         longer in other colours and with another border: pressed, or losing the focus.
+        What slides rests on its way, if the machine is slow.
         """
         left_out = self.position.gate.ignored
         beside = self._screens_beside()
@@ -464,8 +466,9 @@ class Course:
             shown_before = (
                 is_recoloured(part, targets, screen, transient) for screen in beside
             )
-            if not any(shown_before):
-                regions.append(part)
+            if any(shown_before) or is_sliding(part, beside, transient):
+                continue
+            regions.append(part)
         for screen in self.segment.screens:
             if not regions:
                 break

@@ -41,6 +41,8 @@ _PRESSED_LEVELS = 32
 """The largest difference of a level of that border's colours. In Chromium it is 23; a
 ring around what has the focus differs by 80 and more.
 """
+_CORNER_PX = 8
+"""The size of a round corner, on a screen on which all is twice as large."""
 LOOK_FOR_BLINK_S = 0.1
 """The longest time between two comparisons where each variant of a blinking part is
 waited for.
@@ -418,6 +420,40 @@ def unknown_parts(
         if not is_plain and not box.is_within(CARET_PX):
             boxes.append(box)
     return boxes
+
+
+def is_sliding(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
+    """Return whether a box shows content that slides from where one of the screens has
+    it to where another has it, as an accordion that opens.
+
+    The screens differ around the box, and each of its rows, or of its columns, is one
+    that they show elsewhere. A message has rows of its own.
+    """
+    changed = np.zeros(seen.shape, np.bool_)
+    for screen in screens:
+        changed |= differing(screens[0], screen)
+    if not changed.any():
+        return False
+    way = box_of(changed).grown(_BORDER_PX, seen.shape)
+    if way.joined(box) != way:
+        return False
+    rows = Region(box.left, 0, box.right, seen.shape[0])
+    columns = Region(0, box.top, seen.shape[1], box.bottom)
+    part = box.part_of(seen)
+    return _is_made_of(part, [rows.part_of(screen) for screen in screens]) or (
+        _is_made_of(part.T, [columns.part_of(screen).T for screen in screens])
+    )
+
+
+def _is_made_of(part: Pixels, screens: Iterable[Pixels]) -> bool:
+    """Return whether all rows of a part are rows of the screens, but for their ends,
+    which may be cut round.
+    """
+    inside = np.s_[_CORNER_PX:-_CORNER_PX]
+    if part[0, inside].size < _CORNER_PX:
+        return False
+    known = {row[inside].tobytes() for screen in screens for row in screen}
+    return all(row[inside].tobytes() in known for row in part)
 
 
 def is_recoloured(

@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 from PIL import Image, ImageDraw
 
-from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.backends.pixels import box_of, encode_png
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.format import RecordedStep, Screen, Segment
+from pytest_vnc_use.recordings.gates import is_sliding
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
@@ -200,3 +201,46 @@ def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
 )
 def test_unknown_parts_unrecorded_drawing_is_listed(shown: Pixels) -> None:
     assert after_two_steps().unknown_parts(shown)
+
+
+def accordion(opened_px: int, colour: str = "black", message: str = "") -> Pixels:
+    """A part that is opened so far, with two headings below it; a message over it."""
+    image = Image.new("RGB", SIZE, "white")
+    pen = ImageDraw.Draw(image)
+    pen.text((30, 22), "first line\nsecond line\nthird line", colour)
+    pen.rectangle((20, 20 + opened_px, 299, 120 + opened_px), fill="white")
+    for number in range(2):
+        top = 20 + opened_px + 25 * number
+        pen.rectangle((20, top, 299, top + 20), fill="#d0d0d0", outline="grey")
+        pen.text((30, top + 4), f"Heading {number}", "black")
+    if message:
+        pen.text((60, 50), message, "black")
+    return numbers(image)
+
+
+CLOSED, OPENED = accordion(4), accordion(60)
+
+
+@pytest.mark.parametrize(
+    ("shown", "result"),
+    [
+        (accordion(30), True),
+        (accordion(30, message="ERROR 500"), False),
+        (accordion(60, "#c02020"), False),
+    ],
+    ids=["slides", "message over it", "other colour"],
+)
+def test_slow_slide_is_no_message(shown: Pixels, result: bool) -> None:
+    changed = shown != CLOSED
+    changed &= shown != OPENED
+    box = box_of(changed)
+    assert is_sliding(box, [CLOSED, OPENED], shown) is result
+
+
+def test_row_beside_change_is_no_slide() -> None:
+    before = page("alice")
+    after = page("alice", status="welcome")
+    shown = before.copy()
+    shown[60:80] = before[25:45]  # the text once more, where nothing changes
+    box = box_of(shown != before)
+    assert not is_sliding(box, [before, after], shown)
