@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends import video as video_module
-from pytest_vnc_use.backends.pixels import Area, Pixels, Rectangle
+from pytest_vnc_use.backends.pixels import Area, Pixels, Rectangle, pixels_in
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
 from pytest_vnc_use.backends.video import LOOK_S, Recorder
 from pytest_vnc_use.backends.vnc import VNCController
@@ -171,7 +171,7 @@ def test_video_without_screen_is_not_written(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-def test_desktop_is_filmed_with_pointer(
+def test_video_shows_desktop_as_its_frame(
     tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path
 ) -> None:
     controller = connected(tigervnc)
@@ -186,3 +186,6 @@ def test_desktop_is_filmed_with_pointer(
     recorder.write(tmp_path / "video.webm")
     _, shown = webm.frames_of(tmp_path / "video.webm")[-1]
     assert shown.shape == (last.ref.height, last.ref.width)
+    seen = pixels_in(last)
+    levels = (shown & 0xFF).astype(int) - (seen & 0xFF).astype(int)
+    assert np.abs(levels).mean() < 8
