@@ -63,6 +63,7 @@ from pytest_vnc_use.types.protocols import (
     Planner,
     RunObserver,
 )
+from pytest_vnc_use.types.values import values_of
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.screen import Framebuffer
@@ -258,6 +259,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         run_id: str | None = None,
         votes: int | None = None,
         recording: str = "",
+        values: Mapping[str, str | float] | None = None,
     ) -> RunResult:
         """Perform a task; in a test, judge it when it is done.
 
@@ -265,13 +267,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         task is done; with None, the test's body alone checks it. Another agent keeps
         `expect` in the run directory and judges nothing: the outcome says how the run
         ended, not that the task was achieved. `recording` is the name of a recording
-        that this task has in all tests. `limits`, `policy`, `planner`, `check`
-        and `votes` hold for this run instead of the agent's. `approver` is asked if an
+        that this task has in all tests. `values` are those of `<value:NAME>` in the task
+        and its claims; a test's parameters and fixtures are values too. `limits`,
+        `policy`, `planner`, `check` and `votes` hold for this run instead of the agent's. `approver` is asked if an
         action waits for a user; without one the run returns as `WAITING`. Raises
         TaskFailed if a claim or the end does not hold, or the judge is unsure, or if
         `check` asks for it and the run does not end as done; InfraError if a tool
-        cannot be used; SettingsError if the task or a claim is empty, or if there is no
-        judge.
+        cannot be used; SettingsError if the task or a claim is empty, if a value is
+        missing or of no use, or if there is no judge.
         """
         if not task.strip():
             raise SettingsError(f"the task must be non-empty text, got {task!r}")
@@ -287,6 +290,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 f"recording={recording!r} works in a test only, whose directory has it"
             )
         check_name(recording)
+        secrets = self._session.secrets
+        values = values_of(
+            (task, *(expect or ())),
+            values or {},
+            self._session.of_test,
+            secrets=secrets.values,
+            hide=secrets.everything.hide,
+        )
         is_judged = self._session.test_id and expect is not None
         if is_judged and (why := self._why_unjudged(task, expect or (), recording)):
             raise SettingsError(NO_JUDGE.format(task, why))
@@ -312,6 +323,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                     own_planner,
                     approver,
                     recording,
+                    values,
                 ),
                 check,
                 votes,

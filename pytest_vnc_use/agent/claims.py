@@ -40,6 +40,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
+from pytest_vnc_use.types.values import fill
 from pytest_vnc_use.types.verdicts import asked_of, check_answer, end_state_claim
 
 T = TypeVar("T")
@@ -515,14 +516,17 @@ def _judge_now(
     frame: Frame,
     votes: int | None,
 ) -> Verdict:
-    return judge_claim(
+    # A recording knows the claim by the names of its values.
+    asked = claim if session.recorded_test else fill(claim, session.values)
+    verdict = judge_claim(
         session.judge,
-        claim,
+        asked,
         frame,
         votes=_votes(session, votes),
         timeout_s=session.settings.max_seconds,
         report=session.emit,
     )
+    return replace(verdict, claim=claim)
 
 
 def _remember(
@@ -536,9 +540,10 @@ def _remember(
     judged: Verdict = session.secrets.everything.hide_in(verdict)
     # after hiding: half a secret would not be recognised
     judged = replace(judged, reason=cut(judged.reason))
-    session.verdicts.append(judged)
     session.record(Judged(judged), frames)
-    return judged
+    shown = replace(judged, claim=fill(judged.claim, session.values))
+    session.verdicts.append(shown)
+    return shown
 
 
 def _kept_frames(session: Session, steps: int) -> Iterator[Frame]:

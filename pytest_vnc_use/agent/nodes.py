@@ -80,6 +80,7 @@ from pytest_vnc_use.types.protocols import (
     Replaying,
     SupportsUrl,
 )
+from pytest_vnc_use.types.values import fill
 
 MAX_REPLANS = 2
 """The maximum repeats of one turn. The last answer is used even if the screen changed
@@ -371,7 +372,7 @@ class Run:
         request_s = self._session.settings.request_seconds
         is_changed = request_s != self._session.request_s_at_first
         observation = Observation(
-            task=state["task"],
+            task=fill(state["task"], self.started.values),
             first_frame=from_json(FrameRef, state["first_frame"]),
             frame=frame,
             turns=tuple(self._turns[: state["turn"]]),
@@ -433,7 +434,7 @@ class Run:
         context = replace(
             self._session.review_context,
             test_id=self.started.test_id,
-            task=self.started.task,
+            task=fill(self.started.task, self.started.values),
             page_url=page_url,
         )
         ruling = self._policy.review(proposal, context)

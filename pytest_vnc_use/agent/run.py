@@ -8,7 +8,7 @@ planner, policy or judge object: they are given again to continue the run.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,6 +58,7 @@ def run_task(
     planner: Planner | None,
     approver: Approver | None,
     recording: str,
+    values: Mapping[str, str],
 ) -> RunResult:
     """Run a task from its start. `policy` and `planner` hold for this run, `recording`
     is the name of the recording to replay. Raises InfraError, SettingsError.
@@ -83,6 +84,7 @@ def run_task(
         custom_judge=session.models.custom_judge is not None,
         secrets=tuple(session.secrets.values),
         functions=tuple(session.functions),
+        values=values,
     )
     _keep_for_run(
         session,

@@ -6,7 +6,7 @@ session, and none of them knows the agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.agent import build
@@ -89,6 +89,8 @@ class Session:
     ) -> None:
         self.settings = absolute_files(settings, Path.cwd())
         self.secrets = secrets
+        self.of_test: Mapping[str, object] = {}
+        """The parameters and fixtures of the test by name, which may be values."""
         self.connection = connection
         self.models = models
         self.budget = budget or build.build_budget(self.settings)
@@ -153,6 +155,11 @@ class Session:
             lambda: self.controller,
             self.secrets.everything.hide,
         )
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """The values of the newest run by name."""
+        return self.started.values if self.started else {}
 
     def begin_run(self, directory: RunDirectory, started: RunStarted) -> None:
         """Make this the newest run, which keeps the events from now on."""

@@ -24,6 +24,7 @@ from pytest_vnc_use.recordings.store import (
     FILE,
     Key,
     add_masks,
+    add_values,
     gates_of,
     load,
     read_recording,
@@ -67,6 +68,12 @@ def add(commands: Commands) -> None:
             "Mask only the screen before this step, such as s7, or at the end, such as"
             " end1 (default: each screen of the test)"
         ),
+    )
+    mask.add_argument(
+        "--value",
+        default="",
+        metavar="NAME",
+        help="With --at: the regions show this value of the task, in place of masks",
     )
     mask.set_defaults(command=_mask)
     recordings = commands.add_parser(
@@ -180,14 +187,25 @@ def _region(text: str) -> Region:
 
 def _mask(arguments: argparse.Namespace) -> int:
     regions = arguments.regions
+    name = arguments.value
+    if name and not (regions and arguments.at):
+        raise SettingsError(
+            f"--value={name} needs regions, and the gate that shows the value: --at=s7"
+        )
     for path in recordings_of(arguments.test):
         try:
-            is_new = bool(regions) and add_masks(path, regions, arguments.at)
+            if name:
+                is_new = add_values(path, name, regions, arguments.at)
+            else:
+                is_new = bool(regions) and add_masks(path, regions, arguments.at)
         except OSError as exc:
             raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
         if (recording := load(path)) is None:
             raise RecordingError(f"there is no recording at {str(path)!r}")
-        if regions:
+        if name:
+            how = "shows" if is_new else "showed already"
+            print(f"{path}: {how} the value {name!r} at {arguments.at}")
+        elif regions:
             done = "masked" if is_new else "was masked already"
             concerned = format_concerned(recording, regions, arguments.at)
             print(f"{path}: {done} at {concerned}")
@@ -205,6 +223,9 @@ def _print_masks(path: Path, recording: Recording) -> None:
     for named in named_screens(recording):
         for mask in named.screen.masks:
             print(f"  {_format_region(mask)} --at {named.name}")
+        for shown in named.screen.values:
+            place = f"{_format_region(shown.region)} --at {named.name}"
+            print(f"  {place} --value {shown.name}")
 
 
 def _format_region(region: Region) -> str:

@@ -22,7 +22,7 @@ from pytest_vnc_use.plugin.registration import has_plugins, register_plugins
 MARKER = (
     "vnc_task(task, *, expect=(), max_steps=None, max_seconds=None, max_tokens=None,"
     " max_dollars=None, votes=None, policy=None, planner=None, model=None, app=None,"
-    " record=None, recording='', secrets=()): perform the task, a sentence, on a VNC desktop before"
+    " record=None, recording='', secrets=(), values={}): perform the task, a sentence, on a VNC desktop before"
     " the test's body runs, then judge each claim in expect, or without any that the"
     " task is done; expect=None leaves it to the body"
 )

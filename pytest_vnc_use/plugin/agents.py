@@ -28,6 +28,7 @@ from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.renamed import key_of, move_hint
 from pytest_vnc_use.plugin.reruns import reused_desktop_reason
 from pytest_vnc_use.plugin.state import state_of
+from pytest_vnc_use.plugin.toml import TaskFileTest
 from pytest_vnc_use.plugin.video import video_of
 from pytest_vnc_use.recordings import (
     AGAIN,
@@ -39,13 +40,14 @@ from pytest_vnc_use.recordings import (
     mode_of,
 )
 from pytest_vnc_use.recordings.closed import Circumstances
-from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.format import Recording, Segment
 from pytest_vnc_use.recordings.keeping import KeptRecording
 from pytest_vnc_use.recordings.named import NamedRecordings, check_use
 from pytest_vnc_use.recordings.question import NO_MODEL, NO_PAGE
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import Key, load_of
+from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import (
@@ -147,6 +149,7 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
     key = key_of(item, markers.declared_secrets(item))
     has_planner = bool(settings.planner)
     _check_named(item, settings)
+    _check_vouched(item, settings, key)
     if _mode(key, settings, has_planner=has_planner) != "replay":
         return
     hide = secrets_of(item.config).hide
@@ -162,6 +165,36 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
             raise RecordingError(kept.format_missing(task, number))
     if settings.server in _STARTED:
         kept.check_size(*settings.screen_size)
+
+
+def _check_vouched(item: pytest.Item, settings: Settings, key: Key) -> None:
+    """Raise SettingsError where the end of a task shows a value that neither a claim nor
+    the test's body looks at.
+    """
+    specs = state_of(item).marked.specs
+    has_values = any(spec.value_names for spec in specs)
+    if settings.record in ALWAYS_WRITES or not has_values:
+        return
+    hide = secrets_of(item.config).hide
+    has_body = not isinstance(item, TaskFileTest)
+    named = _named(item, settings)
+    own = KeptRecording(key, load_of(key))
+    number = 0
+    segments: Sequence[Segment]
+    for spec in specs:
+        if spec.recording:
+            recording = named.load(named.key(spec.recording, item.path.resolve()))
+            segments = recording.segments if recording else ()
+        else:
+            segments = own.segments[number:]
+            number += 1
+        if segments and segments[0].task == hide(spec.task):
+            check_vouched(
+                segments[0],
+                spec.expect,
+                body_checks=spec.body_checks,
+                has_body=has_body,
+            )
 
 
 def _check_named(item: pytest.Item, settings: Settings) -> None:
@@ -419,6 +452,7 @@ def agent_of_test(
         test_id=item.nodeid,
         recorded_test=state.recorded_test,
     )
+    session.of_test = item.funcargs
     agent = VncUseAgent.of(session)
     state.agent = agent
     state.runs = agent.runs

@@ -28,6 +28,7 @@ from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.fallbacks import strongest_value
 from pytest_vnc_use.settings.layers import policy_path
 from pytest_vnc_use.triage import sanitize
+from pytest_vnc_use.types.values import check_names
 
 TEST_SETTINGS = ("app", "max_tokens", "max_dollars", "record", "planner")
 """Arguments that one of several markers sets for all of them."""
@@ -176,9 +177,23 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
         )
     if specs:
         _check_function(item)
+        _check_values(item, specs)
         for name in ("model", *TEST_SETTINGS):
             _check_agreement(name, specs)
     return tuple(specs)
+
+
+def _check_values(item: pytest.Item, specs: Sequence[TaskSpec]) -> None:
+    """Raise SettingsError for a value of a task that is no parameter or fixture of the
+    test, and not given, or that is a secret too.
+    """
+    secrets = {*secrets_of(item.config).from_options}
+    for spec in specs:
+        secrets |= spec.secrets.keys()
+    for spec in specs:
+        # a test of a file of tasks requests what its function has
+        of_test = getattr(item, "fixturenames", ())
+        check_names(spec.value_names, [*spec.values, *of_test], secrets)
 
 
 def _check_function(item: pytest.Item) -> None:
@@ -250,7 +265,8 @@ def names_of_repetitions(config: pytest.Config) -> list[str]:
 
 def authored_name(item: pytest.Item) -> tuple[str, set[str]]:
     """Return the name of the test and of its parameters as its author wrote them,
-    without those of repetitions.
+    without those of repetitions, and of a parametrization that has a value: one
+    recording serves all its sets.
 
     A parameter that begins with two underscores repeats the test: pytest-repeat,
     pytest-loop and pytest-flakefinder add one, as the first or the last.
@@ -258,21 +274,62 @@ def authored_name(item: pytest.Item) -> tuple[str, set[str]]:
     name = item.nodeid.partition("::")[2]
     callspec = getattr(item, "callspec", None)
     if callspec is None:  # a test of a file of tasks
-        for repetition in names_of_repetitions(item.config):
-            name = name.removesuffix(f"[{repetition}]")
-        return name, set()
+        return getattr(item, "recorded_as", name), set()
     parameters = [*callspec.params]
-    if any(map(_repeats, parameters)):
-        # pytest offers only their joined text, where "1-2" may be one id or two
-        ids = [*callspec._idlist]
-        for end in (0, -1):
-            while parameters and _repeats(parameters[end]):
-                del parameters[end]
-                del ids[end]
+    # pytest offers only their joined text, where "1-2" may be one id or two
+    ids = [*callspec._idlist]
+    for end in (0, -1):
+        while parameters and _repeats(parameters[end]):
+            del parameters[end]
+            del ids[end]
+    parameters, ids = _without_values(item, parameters, ids)
+    if len(ids) < len(callspec._idlist):
         name = name.removesuffix(f"[{callspec.id}]")
         if ids:
             name += f"[{'-'.join(ids)}]"
     return name, set(parameters)
+
+
+def _without_values(
+    item: pytest.Item, parameters: Sequence[str], ids: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return a test's parameters and the ids of its sets without the parametrizations
+    that have a value of its tasks.
+    """
+    values: set[str] = set()
+    for spec in state_of(item).marked.specs:
+        values.update(spec.value_names)
+    if values.issuperset(parameters):
+        return [], []
+    sets = _sets_of(item, parameters)
+    # An id may be hidden: then none says which parameters it is of.
+    if len(sets) != len(ids):
+        return [*parameters], [*ids]
+    kept_parameters: list[str] = []
+    kept_ids = []
+    for together, set_id in zip(sets, ids, strict=True):
+        if values.isdisjoint(together):
+            kept_parameters += together
+            kept_ids.append(set_id)
+    return kept_parameters, kept_ids
+
+
+def _sets_of(item: pytest.Item, parameters: Iterable[str]) -> list[list[str]]:
+    """Return the parameters that are set together, each with those beside it."""
+    decorated: list[set[str]] = []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+        if isinstance(names, str):
+            names = names.split(",")
+        decorated.append({name.strip() for name in names})
+    sets: list[list[str]] = []
+    for parameter in parameters:
+        newest = sets[-1] if sets else []
+        if any(names.issuperset([*newest, parameter]) for names in decorated if newest):
+            newest.append(parameter)
+        else:
+            sets.append([parameter])
+    return sets
 
 
 def _repeats(parameter: str) -> bool:

@@ -143,6 +143,7 @@ def run_tasks(
                 policy=policy,
                 votes=settings.votes,
                 recording=spec.recording,
+                values=spec.values,
             )
         except RecordingDrifted as drift:
             if drift.at_end and is_last:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.names import check_name, is_name
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types.actions import SecretText
+from pytest_vnc_use.types.values import UNUSED_VALUE, value_names
 
 MARKER_SETTINGS = (
     "max_steps",
@@ -45,6 +46,13 @@ class TaskSpec:
     """The name of the recording that this task has in all tests; "" for the test's
     own.
     """
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The values that the marker gives, by name."""
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        """The names of the values in the task and its claims."""
+        return value_names(self.task, *self.expect)
 
     @property
     def arguments(self) -> dict[str, object]:
@@ -55,6 +63,7 @@ class TaskSpec:
         arguments["expect"] = None if self.body_checks else self.expect
         arguments["secrets"] = tuple(self.secrets)
         arguments["recording"] = self.recording
+        arguments["values"] = dict(self.values)
         return arguments
 
 
@@ -66,11 +75,17 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
     expect = arguments.pop("expect", ())
     names = arguments.pop("secrets", ())
     recording = check_name(arguments.pop("recording", ""))
+    values = arguments.pop("values", {})
+    if not isinstance(values, Mapping):
+        raise SettingsError(
+            "vnc_task(values=…) must be a dictionary of names and values, got"
+            f" {values!r}"
+        )
     for name in sorted(arguments):
         if name not in MARKER_SETTINGS:
             raise SettingsError(
                 f"vnc_task has no argument {name!r}. It supports task, expect,"
-                f" secrets, recording, {', '.join(MARKER_SETTINGS)}"
+                f" secrets, recording, values, {', '.join(MARKER_SETTINGS)}"
             )
     if len(args) != 1 or not _is_text(args[0]):
         raise SettingsError(f"vnc_task needs exactly one task as text, got {args!r}")
@@ -84,7 +99,13 @@ def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpe
         value = VARIABLES.get(name, "")  # the use of an empty one fails
         secrets[name] = SecretText.of(name, value)
     settings = _settings(arguments)
-    return TaskSpec(args[0], claims, settings, secrets, body_checks, recording)
+    spec = TaskSpec(
+        args[0], claims, settings, secrets, body_checks, recording, dict(values)
+    )
+    for name in spec.values:
+        if name not in spec.value_names:
+            raise SettingsError(UNUSED_VALUE.format(name))
+    return spec
 
 
 def _settings(arguments: Mapping[str, object]) -> dict[str, object]:

@@ -11,6 +11,7 @@ max_steps = 20              # also: max_seconds, max_tokens, max_dollars, votes,
 recording = "sign_in"                    # shared by tests; a list if there are several tasks
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
+values = { count = 2 }                   # <value:count> in the task; a parameter may be one: <value:fruit>
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ from pytest_vnc_use.plugin.markers import names_of_repetitions
 from pytest_vnc_use.plugin.tasks import MARKER_SETTINGS, TaskSpec, task_spec
 from pytest_vnc_use.settings.layers import policy_path, read_value
 from pytest_vnc_use.types import POLICY_PRESETS, SECRET_MARK
+from pytest_vnc_use.types.values import (
+    UNUSED_VALUE,
+    check_names,
+    value_mark,
+    value_names,
+)
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
@@ -55,6 +62,7 @@ _TEST_KEYS = (
     "expect",
     "parameters",
     "recording",
+    "values",
 )
 _HEADER = re.compile(r"\s*\[\[\s*test\s*\]\]")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -65,6 +73,8 @@ class TaskFile(pytest.Module):
 
     lines: dict[str, int]
     """The line of each test, by its name."""
+    shared_names: dict[str, str]
+    """The name of each test that its recording has, which all its values share."""
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.name)
@@ -78,6 +88,7 @@ class TaskFile(pytest.Module):
         except SettingsError as exc:
             raise self.CollectError(str(exc)) from exc
         self.lines = {}
+        self.shared_names = {}
         names = names_of_repetitions(self.config)
         repetitions = [f"[{name}]" for name in names] or [""]
         for test, repetition in itertools.product(tests, repetitions):
@@ -85,6 +96,7 @@ class TaskFile(pytest.Module):
                 self, name=test.name + repetition, callobj=_no_body
             )
             self.lines[item.name] = test.line
+            self.shared_names[item.name] = test.shared_name
             for spec in reversed(test.specs):
                 marker = pytest.mark.vnc_task(spec.task, **spec.arguments)
                 item.add_marker(marker)
@@ -93,6 +105,12 @@ class TaskFile(pytest.Module):
 
 class TaskFileTest(pytest.Function):
     """One test of a file of tasks: a function without a body, marked with its tasks."""
+
+    @property
+    def recorded_as(self) -> str:
+        """The name of the test without its repetition and its values."""
+        assert isinstance(self.parent, TaskFile)
+        return self.parent.shared_names[self.name]
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return the file, the line from 0, and the name of the test."""
@@ -108,12 +126,13 @@ def _no_body(vnc_agent: VncUseAgent) -> None:
 @dataclass(frozen=True)
 class FileTest:
     """One test of a file: its name, such as `basket[apples]`, the line of its table,
-    and its tasks in order.
+    its tasks in order, and its name without the parameters that are values.
     """
 
     name: str
     line: int
     specs: tuple[TaskSpec, ...]
+    shared_name: str
 
 
 def read_task_file(path: Path) -> tuple[FileTest, ...]:
@@ -189,8 +208,12 @@ def _tests_of(
     for combination in itertools.product(*parameters.values()):
         values = dict(zip(parameters, combination, strict=True))
         name = _name(table["name"], values)
-        specs = _specs(base, table, values)
-        yield FileTest(name, line, tuple(specs))
+        specs = tuple(_specs(base, table, values))
+        used: set[str] = set()
+        for spec in specs:
+            used.update(spec.values)
+        others = {key: value for key, value in values.items() if key not in used}
+        yield FileTest(name, line, specs, _name(table["name"], others))
 
 
 def _specs(
@@ -214,13 +237,25 @@ def _specs(
     # `false` applies to all tasks, claims are of the last one
     arguments["expect"] = None if expect is False else ()
     names = _recordings(table)
+    available = {**values, **table.get("values", {})}
     for task in tasks:
         arguments["recording"] = names.pop(0)
+        arguments["values"] = _values_in([task], available)
         yield task_spec((task,), arguments)
     arguments["recording"] = names.pop(0)
+    claims = []
     if expect:
-        arguments["expect"] = [_fill(claim, values) for claim in _listed(expect)]
+        claims = [_fill(claim, values) for claim in _listed(expect)]
+        arguments["expect"] = claims
+    arguments["values"] = _values_in([last_task, *claims], available)
     yield task_spec((last_task,), arguments)
+
+
+def _values_in(texts: Sequence[str], available: Table) -> dict[str, object]:
+    """Return the values that a task and its claims name. Raises SettingsError."""
+    names = value_names(*texts)
+    check_names(names, available, ())
+    return {name: available[name] for name in names}
 
 
 def _recordings(table: Table) -> list[str]:
@@ -249,12 +284,16 @@ def _check_names(table: Table) -> None:
         raise SettingsError(
             f"'<secret:{name}>' stands for a secret. Add {name!r} to 'secrets'"
         )
+    values = value_names(text)
     for name in table.get("parameters", ()):
-        if f"{{{name}}}" not in text:
+        if f"{{{name}}}" not in text and name not in values:
             raise SettingsError(
                 f"the parameter {name!r} is never used. Write {{{name}}} in task,"
-                " expect or app"
+                f" expect or app, or {value_mark(name)} in task or expect"
             )
+    for name in table.get("values", ()):
+        if name not in values:
+            raise SettingsError(UNUSED_VALUE.format(name))
 
 
 def _name(name: str, values: Table) -> str:
@@ -343,6 +382,8 @@ def _problem(
                 "must be lists of text, numbers, true or false, with at least one"
                 f" each, got {got(value)}"
             )
+        case "values" if not isinstance(value, dict):
+            return f"must be a table of names and values, got {got(value)}"
         case "policy" if not _is_policy(base, str(value)):
             return (
                 "must be a file, relative to the directory of this one, got"

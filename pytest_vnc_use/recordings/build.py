@@ -17,6 +17,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.recordings.format import Live, RecordedStep, Screen, Segment
 from pytest_vnc_use.recordings.gates import evidence_gate, mask_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.values import Values, with_names
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.types import (
@@ -33,6 +34,7 @@ from pytest_vnc_use.types import (
     Usage,
     Wait,
 )
+from pytest_vnc_use.types.values import value_names
 
 _READING = frozenset({"get_browser_state", "list_elements"})
 """The functions by which a model reads a page or a desktop, through `vnc_cdp` and
@@ -94,8 +96,8 @@ class SegmentBuilder:
     """The segment of one run, built from the run's events in order.
 
     `stable_screen` waits until the screen is stable, and returns it; it takes when the
-    newest step was performed. `directory` holds
-    the frames that events name.
+    newest step was performed. `directory` holds the frames that events name. `values` are
+    those of the task.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class SegmentBuilder:
         planner: str,
         directory: RunDirectory,
         stable_screen: Callable[[float | None], Screen],
+        values: Values,
     ) -> None:
         self.holds_secret = False
         """True if a step had a secret that no replay could insert: the desktop's
@@ -113,6 +116,7 @@ class SegmentBuilder:
         self._planner = planner
         self._directory = directory
         self._stable_screen = stable_screen
+        self._values = values
         self._began_at = clock.monotonic()
         self._first: _FirstFrame | None = None
         """None once the first step has started."""
@@ -218,14 +222,19 @@ class SegmentBuilder:
 
     def complete(self, replayed: Sequence[RecordedStep] = ()) -> Segment:
         """Return the segment that ends on the screen now; the `replayed` steps came
-        before the live ones. Raises DesktopError.
+        before the live ones. Raises DesktopError; SettingsError for a value that was
+        not typed alone.
         """
+        values = {name: self._values[name] for name in value_names(self._task)}
         if self._done:
-            return self._done
+            named = with_names(self._done.steps, values)
+            fields = {"task": self._task, "values": values, "steps": named}
+            return self._done.model_copy(update=fields)
         end = self._next_screen()
-        steps = [*replayed, *self._steps]
+        steps = [*replayed, *with_names(self._steps, values, replayed)]
         return Segment(
             task=self._task,
+            values=values,
             planner=self._planner,
             steps=_without_passages(steps, end),
             end=end,

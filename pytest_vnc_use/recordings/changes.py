@@ -138,6 +138,8 @@ def _lines_of(recording: Recording) -> Iterator[str]:
     for named in named_screens(recording):
         for mask in named.screen.masks:
             yield f"mask at {named.name}: {mask}"
+        for shown in named.screen.values:
+            yield f"value at {named.name}: {shown.name} {shown.region}"
     yield from claim_lines(recording.claims)
     for segment in recording.segments:
         yield f"task: {segment.task}"

@@ -145,8 +145,10 @@ class ClosedGates:
         gate = course.position.gate
         message = self.message(mismatch)
         is_unlike = gate.is_first and bool(self._circumstances.unlike)
-        # A reviewer may have a model continue from any screen.
-        is_allowed = not is_unlike or course.allowances.review is not None
+        # What a model did with other values would take the place of regions that a user
+        # has said. A reviewer may have a model continue from any screen.
+        is_other = is_unlike or bool(course.other_values)
+        is_allowed = not is_other or course.allowances.review is not None
         is_healed = self.live is not None and is_allowed
         if course.life.state not in CLOSED:
             course.life.move(State.DRIFTED)
@@ -210,6 +212,13 @@ class ClosedGates:
             moved=self._moved,
             unasked=self._unasked,
         )
+        if others := course.other_values:
+            recorded = course.segment.values
+            was = ", ".join(f"{name}={recorded[name]!r}" for name in others)
+            lines.append(
+                f"It was recorded with {was}: if the screen shows another value there,"
+                " say so with --vnc-record=accept. No model continues with other values."
+            )
         recording = self._circumstances.recording
         if name := self._circumstances.name:
             lines.append(f"Record {name!r} again: --vnc-rerecord={name} beside that.")

@@ -34,6 +34,7 @@ from pytest_vnc_use.recordings.gates import (
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.life import GateOpened, Life, State
 from pytest_vnc_use.recordings.rehearse import Rehearsal
+from pytest_vnc_use.recordings.values import Values, with_names
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Click, Frame, FrameRef, MouseDown, Region, Step
 from pytest_vnc_use.types.actions import Point, points
@@ -73,7 +74,7 @@ def gate_to(
         screen.dynamic,
         before=screen_before.pixels() if screen_before else None,
         parts_before=screen_before.dynamic if screen_before else (),
-        masks=(*masks, *screen.masks, *screen.redacted),
+        masks=(*masks, *screen.not_compared),
         targets=targets,
         step=step,
         pressed=pressed,
@@ -207,6 +208,7 @@ class Course:
         earlier: The screen before the last step of the segment before, with which this
             one begins.
         life: Where the segment is, and who listens.
+        values: The values of the run, which take the places of the recorded ones.
     """
 
     def __init__(
@@ -215,8 +217,10 @@ class Course:
         allowances: Allowances | None = None,
         earlier: Screen | None = None,
         life: Life | None = None,
+        values: Values | None = None,
     ) -> None:
         self.segment = segment
+        self.values = values or {}
         self.allowances = allowances or Allowances()
         self.life = life or Life(State.READY)
         self.before: GatePosition | None = None
@@ -228,6 +232,13 @@ class Course:
         """The steps that a reviewer has performed already: their screens are shown
         again, and nothing is done.
         """
+
+    @property
+    def other_values(self) -> tuple[str, ...]:
+        """The names of the values that the run has and the recorded one had not."""
+        recorded = self.segment.values
+        names = (name for name in recorded if name in self.values)
+        return tuple(name for name in names if recorded[name] != self.values[name])
 
     @property
     def number(self) -> int:
@@ -360,13 +371,15 @@ class Course:
 
     def replace_steps(self, until: int, performed: Sequence[RecordedStep]) -> None:
         """Put the steps that a reviewer has performed in the place of the recorded ones
-        from here to a number.
+        from here to a number. Raises SettingsError for a value that none types alone.
         """
         first = self._next
         before = self.segment.steps[:first]
         after = self.segment.steps[until:]
-        self._replace_steps([*before, *performed, *after])
-        self._by_hand = range(first, first + len(performed))
+        values = {name: self.values[name] for name in self.segment.values}
+        named = with_names(performed, values, (*before, *after))
+        self._replace_steps([*before, *named, *after])
+        self._by_hand = range(first, first + len(named))
         self._position = None
         self.position.opened_at = clock.monotonic()
 

@@ -5,7 +5,7 @@ shows its evidence again; a new answer is kept with its evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pytest_vnc_use import clock
@@ -19,6 +19,7 @@ from pytest_vnc_use.recordings.format import (
     DynamicRegion,
     Evidence,
     Screen,
+    ShownValue,
     dynamic_region,
     merged,
 )
@@ -37,6 +38,7 @@ from pytest_vnc_use.recordings.moving import STABLE_S, screen_of, stable_screen
 from pytest_vnc_use.recordings.question import NO, Answer
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.recordings.segment_run import SegmentRun
+from pytest_vnc_use.recordings.values import Values
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
     Frame,
@@ -47,6 +49,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
+from pytest_vnc_use.types.values import VALUE_MARK, fill, value_mark
 from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 
 UNJUDGED = (
@@ -109,6 +112,7 @@ class RecordedJudge:
         compared: Gets for each claim what it was compared with.
         run: The newest run; None before the first.
         review: Has a user answer what has no evidence, where there is no live judge.
+        values: The values of the run, which claims have by name.
     """
 
     known: Sequence[KnownAnswer]
@@ -119,6 +123,7 @@ class RecordedJudge:
     compared: dict[str, Compared]
     run: SegmentRun | None = None
     review: Review | None = None
+    values: Values = field(default_factory=dict)
 
     def judge(
         self, claim: str, frame: Frame, *, timeout_s: float, report: Report
@@ -138,11 +143,12 @@ class RecordedJudge:
         if self.live is None:
             return self._by_user(claim, frame, problem)
         live = self.live()
-        verdict = _ask(live, claim, frame, timeout_s, report)
+        asked = fill(claim, self.values)
+        verdict = _ask(live, asked, frame, timeout_s, report)
         if not self._is_under_mask(verdict):
             return verdict
         masked = self._without_masks(frame)
-        again = _ask(live, claim, masked, timeout_s, report)
+        again = _ask(live, asked, masked, timeout_s, report)
         usage = verdict.usage + again.usage
         if again.kind == verdict.kind:
             hidden = self.hide(claim)
@@ -162,7 +168,8 @@ class RecordedJudge:
             reason = f"{problem}; {_NO_JUDGE}; {UNJUDGED}"
             return Verdict(claim, "unsure", reason, frame=frame.ref)
         shown = self._without_masks(frame) if self.masks else frame
-        answer = self.review.ask_new_claim(hidden, shown, problem)
+        asked = fill(hidden, self.values)
+        answer = self.review.ask_new_claim(asked, shown, problem)
         self.compared[hidden] = replace(nearest, frame=shown)
         match answer.kind:
             case "accept":
@@ -242,17 +249,26 @@ class RecordedJudge:
         hidden = self.hide(claim)
         nearest = Compared(frame)
         self.compared[hidden] = nearest
+        missing = "it has no recorded verdict"
         for known in self.known:
             is_reading = known.evidence.verdict == "read"
             if known.evidence.claim != hidden or is_reading != reading:
+                continue
+            if other := _other_value(known.evidence, self.values):
+                # It is judged again for this run, and its evidence stays.
+                missing = other
+                nearest = Compared(frame, known)
+                self.compared[hidden] = nearest
                 continue
             mismatch, compared = self._mismatch(known, frame)
             nearest = Compared(compared, known, mismatch)
             self.compared[hidden] = nearest
             if mismatch is None:
-                return known.evidence, "", compared
+                missing = _other_shown(known.evidence, pixels_in(compared))
+                if not missing:
+                    return known.evidence, "", compared
         if nearest.known is None or nearest.mismatch is None:
-            return None, "it has no recorded verdict", frame
+            return None, missing, frame
         where = f"drift from the recorded evidence: {nearest.mismatch.problem}"
         # After a model has continued, the judge is asked.
         if nearest.is_changed and not self.live:
@@ -388,6 +404,34 @@ def _hidden_difference(known: KnownAnswer, seen: Pixels) -> Region | None:
     return None
 
 
+def _other_value(evidence: Evidence, values: Values) -> str:
+    """Return which value of a claim is another now than when it was judged; "" if none
+    is.
+    """
+    for name, recorded in evidence.values.items():
+        now = values.get(name, recorded)
+        if now != recorded:
+            return f"it was judged with {value_mark(name)} = {recorded!r}, not {now!r}"
+    return ""
+
+
+def _other_shown(evidence: Evidence, seen: Pixels) -> str:
+    """Return which value that a claim is about shows on the screen as another one than
+    when it was judged; "" if none does.
+    """
+    screen = evidence.screen
+    for shown in screen.values:
+        if _region_of(evidence, [shown.region]) is None:
+            continue
+        recorded = shown.region.part_of(screen.pixels())
+        if differing(recorded, shown.region.part_of(seen)).any():
+            return (
+                f"it is about the region {shown.region}, which shows another value of"
+                f" {shown.name!r}"
+            )
+    return ""
+
+
 def _other(known: KnownAnswer, frame: Frame) -> Mismatch | None:
     """Return where a frame differs from the judged one. In a rehearsal, what may be
     learnt does not count.
@@ -484,7 +528,12 @@ class Answers:
             compared=self._compared,
             run=run,
             review=review,
+            values=self._values_of(run),
         )
+
+    @staticmethod
+    def _values_of(run: SegmentRun | None) -> Values:
+        return run.started.values if run else {}
 
     def announce(self, claim: str, run: SegmentRun | None, *, is_healed: bool) -> str:
         """Announce, in a run, that the evidence for a claim is not shown again, and
@@ -529,7 +578,11 @@ class Answers:
             return
         end = run.ended.end if run and run.ended else None
         desktop = self._controller()
-        answers.append(new_evidence(judged, compared.frame, desktop, end))
+        evidence = new_evidence(judged, compared.frame, desktop, end)
+        values = self._values_of(run)
+        named = [name for name in VALUE_MARK.findall(claim) if name in values]
+        of_claim = {name: values[name] for name in named}
+        answers.append(evidence.model_copy(update={"values": of_claim}))
 
 
 def _recorded_answer(evidence: Evidence, run: SegmentRun | None) -> Evidence:
@@ -557,10 +610,13 @@ def new_evidence(
     seen = pixels_in(frame)
     stable = stable_screen(controller)
     parts = [*stable.dynamic]
+    shown: tuple[ShownValue, ...] = ()
     if end and evidence_gate(end).mismatch(seen) is None:
         parts += end.dynamic
+        shown = end.values
     dynamic = merged(parts)
-    screen = screen_of(frame).model_copy(update={"dynamic": dynamic})
+    fields = {"dynamic": dynamic, "values": shown}
+    screen = screen_of(frame).model_copy(update=fields)
     now = stable.model_copy(update={"dynamic": dynamic})
     if evidence_gate(now).mismatch(seen) is None:
         screen = screen.model_copy(update={"stable_s": stable.stable_s})

@@ -82,6 +82,8 @@ Repeatable = Union[
 _IMAGE = r"^([\w-]+\.webp)?$"
 _DIGEST = r"^([0-9a-f]{12})?$"
 MAX_STABLE_S = 60.0
+MAX_SHOWN = 0.25
+"""The largest share of a screen that may show values."""
 _Length = Annotated[int, Field(ge=1, le=65535)]
 """A number of pixels that VNC can express."""
 
@@ -155,6 +157,14 @@ def dynamic_region(
     )
 
 
+def share_of(regions: Iterable[Region], shape: tuple[int, int]) -> float:
+    """Return the share of a screen of this height and width that regions cover."""
+    covered = np.zeros(shape, np.bool_)
+    for region in regions:
+        region.part_of(covered)[:] = True
+    return float(covered.mean())
+
+
 def held(pixels: Pixels) -> Callable[[], Pixels]:
     """Return a function that returns these pixels."""
     return lambda: pixels
@@ -186,22 +196,36 @@ class Accepted(_Part):
     steps: str = ""
 
 
+class ShownValue(_Part):
+    """A region that shows a value, as a person has said. No gate compares it."""
+
+    name: str
+    region: Region
+
+
 class Screen(Drawn):
     """A stable screen, whole.
 
     `appeared_s` is when it was there, in whole seconds after the action before it; 0 if
     that is not known. `dynamic` are the regions that always change, `redacted` those
     over which a typed secret is redacted, `masks` those that no comparison with this
-    screen looks at. Nothing else changed in the `stable_s` seconds before. `history`
+    screen looks at, `values` those that show a value. Nothing else changed in the `stable_s` seconds before. `history`
     are the changes of it that were accepted, the oldest first.
     """
 
     dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
     masks: tuple[Region, ...] = ()
+    values: tuple[ShownValue, ...] = ()
     stable_s: float = Field(default=0.0, ge=0, le=MAX_STABLE_S)
     appeared_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     history: tuple[Accepted, ...] = ()
+
+    @property
+    def not_compared(self) -> tuple[Region, ...]:
+        """The regions of this screen alone that no comparison looks at."""
+        shown = [value.region for value in self.values]
+        return (*self.masks, *self.redacted, *shown)
 
     @property
     def gate(self) -> str:
@@ -251,7 +275,7 @@ class RecordedStep(_Identified):
 
 class Evidence(_Part):
     """A judge's answer about a screen: a claim `holds` or `fails`, or a `value` was
-    read.
+    read. `values` are those that the claim names, as they were then.
     """
 
     claim: str
@@ -260,6 +284,7 @@ class Evidence(_Part):
     reason: str = ""
     region: Region | None = None
     model: str = ""
+    values: dict[str, str] = {}
     screen: Screen
     is_end: bool = Field(default=False, exclude=True, repr=False)
     """True for a task's recorded end, which is compared as its gate is: without what is
@@ -310,13 +335,15 @@ class Segment(_Identified):
 
     `stays` is true where the screen still showed the end once the test's body was over.
     `live` is None for a manual recording, and for one that a model only healed.
-    `confirmed_by` says who judged that the task was done at this end: `body` if
+    `values` are those of the task when it was recorded; the task and its steps have their
+    names. `confirmed_by` says who judged that the task was done at this end: `body` if
     `expect=None` left it to the test. `first_screen_s` is when the first screen was
     there, in seconds after the run started; None if that is not known.
     """
 
     id: str = Field(default="", pattern=r"^(t[1-9]\d*)?$")
     task: str
+    values: dict[str, str] = {}
     planner: str = ""
     steps: tuple[RecordedStep, ...] = ()
     end: Screen
@@ -486,6 +513,13 @@ class Recording(_Part):
             regions += [part.region for part in screen.dynamic]
             regions += screen.redacted
             masks += screen.masks
+            shown = [value.region for value in screen.values]
+            regions += shown
+            if share_of(shown, (height, width)) > MAX_SHOWN:
+                raise ValueError(
+                    f"the regions of values must be at most {MAX_SHOWN:.0%} of a"
+                    " screen together"
+                )
         whole = Region(0, 0, width, height)
         for region in (*masks, *regions):
             if (

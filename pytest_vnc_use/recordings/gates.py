@@ -335,7 +335,9 @@ def gate(
     come = _carets_apart(parts, parts_before)
     caret = None
     if not has_effect and len(gone) == len(come) == 1:
-        caret = come[0]
+        # Under a mask, or beside another value, it is elsewhere.
+        is_compared = not any(map(come[0].is_part_of, masks))
+        caret = come[0] if is_compared else None
     changed = changed_tiles(before, expected)
     step_before = StepBefore(
         step, before, left_out, changed, pressed, has_effect, caret
@@ -364,7 +366,7 @@ def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
 
 def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
     """Return the gate to the screen of some evidence, with more masks than its own."""
-    hidden = (*masks, *screen.masks, *screen.redacted)
+    hidden = (*masks, *screen.not_compared)
     judged = gate(screen.pixels(), screen.dynamic, masks=hidden)
     return replace(judged, whole="the screen differs from the judged one")
 

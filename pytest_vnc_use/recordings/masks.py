@@ -1,19 +1,23 @@
 """Masks: regions that no comparison looks at, on each screen of a test, or on one
 screenshot alone, which its gate and the claims that were judged on it are compared
-with.
+with. What shows a value is a region of one screenshot too.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import (
+    MAX_SHOWN,
     NamedScreen,
     Recording,
     Screen,
+    ShownValue,
     named_screens,
+    share_of,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import mask_of
@@ -21,6 +25,7 @@ from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.verdicts import end_state_claim
 
+_T = TypeVar("_T")
 MAX_MASKED = 0.5
 """The largest share of a screen that masks may hide."""
 
@@ -33,14 +38,13 @@ def with_masks(
     where the recording has no such gate.
     """
     width, height = recording.screen_size
-    for mask in masks:
-        if not mask.is_part_of(Region(0, 0, width, height)):
-            raise RecordingError(
-                f"the region {mask} is not on the screen of {recording.test!r}, which is"
-                f" {width}x{height}"
-            )
+    _check_on_screen(recording, masks)
     if gate:
-        changed = _masked_at(recording, masks, gate)
+
+        def masked(screen: Screen) -> Screen:
+            return screen.model_copy(update={"masks": joined(screen.masks, masks)})
+
+        changed = _changed_at(recording, gate, masked)
     else:
         all_masks = joined(recording.masks, masks)
         changed = recording.model_copy(update={"masks": all_masks})
@@ -56,24 +60,69 @@ def with_masks(
     return changed
 
 
-def _masked_at(recording: Recording, masks: Sequence[Region], gate: str) -> Recording:
-    """Return the recording with more masks of the screenshot of a gate. Raises
-    RecordingError.
+def with_values(
+    recording: Recording, name: str, regions: Sequence[Region], gate: str
+) -> Recording:
+    """Return the recording with regions of one screenshot that show a value. Raises
+    RecordingError as `with_masks` does, and where its tasks have no such value.
     """
+    names: dict[str, None] = {}
+    for segment in recording.segments:
+        names |= dict.fromkeys(segment.values)
+    if name not in names:
+        there = ", ".join(map(repr, names)) or "none"
+        raise RecordingError(
+            f"{recording.test!r} has no value {name!r} in a task. Its values are: {there}"
+        )
+    _check_on_screen(recording, regions)
+    added = [ShownValue(name=name, region=region) for region in regions]
+
+    def shown(screen: Screen) -> Screen:
+        values = joined(screen.values, added)
+        check_share(values, recording.screen_size)
+        return screen.model_copy(update={"values": values})
+
+    return _changed_at(recording, gate, shown)
+
+
+def check_share(values: Iterable[ShownValue], size: tuple[int, int]) -> None:
+    """Raise RecordingError where values would show on too much of a screen of a width
+    and a height.
+    """
+    share = share_of((value.region for value in values), size[::-1])
+    if share > MAX_SHOWN:
+        raise RecordingError(
+            f"the regions of values would be {share:.0%} of a screen, the maximum is"
+            f" {MAX_SHOWN:.0%}: choose only the cell or line that shows the value"
+        )
+
+
+def _check_on_screen(recording: Recording, regions: Iterable[Region]) -> None:
+    width, height = recording.screen_size
+    for region in regions:
+        if not region.is_part_of(Region(0, 0, width, height)):
+            raise RecordingError(
+                f"the region {region} is not on the screen of {recording.test!r}, which"
+                f" is {width}x{height}"
+            )
+
+
+def _changed_at(
+    recording: Recording, gate: str, change: Callable[[Screen], Screen]
+) -> Recording:
+    """Return the recording with a change of one screenshot. Raises RecordingError."""
     concerned = [named.screen for named in _at(recording, gate)]
 
-    def masked(screen: Screen) -> Screen:
-        if not any(screen is other for other in concerned):
-            return screen
-        return screen.model_copy(update={"masks": joined(screen.masks, masks)})
+    def changed(screen: Screen) -> Screen:
+        is_concerned = any(screen is other for other in concerned)
+        return change(screen) if is_concerned else screen
 
-    return with_screens(recording, masked)
+    return with_screens(recording, changed)
 
 
-def joined(masks: Sequence[Region], others: Iterable[Region]) -> tuple[Region, ...]:
-    """Return these masks, and those of the others that are not among them."""
-    new = [mask for mask in others if mask not in masks]
-    return (*masks, *new)
+def joined(masks: Sequence[_T], others: Iterable[_T]) -> tuple[_T, ...]:
+    """Return these masks or values, and those of the others that are not among them."""
+    return (*masks, *(mask for mask in others if mask not in masks))
 
 
 def _at(recording: Recording, gate: str) -> list[NamedScreen]:

@@ -32,6 +32,7 @@ from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.reviewer import ReviewedTest
 from pytest_vnc_use.recordings.segment_run import SegmentRun, UnknownTransients
 from pytest_vnc_use.recordings.store import Key, check_writable, load_of
+from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.recordings.waiting import ButtonRelease
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
@@ -303,7 +304,7 @@ class RecordedTest:
         name = MANUAL if self._show else planner.name
         watch_s = max(STABLE_S, started.settings["watch_seconds"])
         stable = partial(stable_screen, desktop, watch_s)
-        builder = SegmentBuilder(started.task, name, directory, stable)
+        builder = SegmentBuilder(started.task, name, directory, stable, started.values)
         first = State.READY if segment else State.RECORDING
         listeners = self._listeners(kept)
         run = SegmentRun(started, directory, emit, builder, first, listeners)
@@ -318,7 +319,7 @@ class RecordedTest:
         if segment is None:
             return planner, desktop
         earlier = before.replay.course.last_screen if before and before.replay else None
-        course = Course(segment, kept.allowances, earlier, run.life)
+        course = Course(segment, kept.allowances, earlier, run.life, started.values)
         run.replay = self._replay(run, course, planner, desktop, released)
         if self._reviewed and self._reviewed.user:
             self._reviewed.user.show(kept.key, segment)
@@ -360,6 +361,7 @@ class RecordedTest:
                 former = kept.segments[number].task
                 review.former_tasks[end_state_claim(started.task)] = former
         if segment:
+            check_vouched(segment, started.expect, body_checks=started.body_checks)
             height, width = pixels_in(desktop.raw_frame()).shape
             kept.check_size(width, height)
         elif self.mode == "replay":

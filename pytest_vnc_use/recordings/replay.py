@@ -8,6 +8,7 @@ either the run ends with RecordingDrifted, and nothing more is done.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pytest_vnc_use import clock
@@ -20,6 +21,7 @@ from pytest_vnc_use.recordings.gates import Mismatch
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_of
 from pytest_vnc_use.recordings.life import State
 from pytest_vnc_use.recordings.moving import STABLE_S
+from pytest_vnc_use.recordings.values import filled
 from pytest_vnc_use.recordings.waiting import (
     ButtonRelease,
     GateWaiter,
@@ -144,8 +146,10 @@ class Replay(ForwardingController):
             return Decision("finished", FINISHED)
         course.life.move(State.ACTING)
         step = course.advance()
+        action = filled(step.action, course.values)
+        proposal = replace(step.proposal, action=action)
         details = {REPLAYED: True}
-        return Decision("act", step.intent, (step.proposal,), provider_details=details)
+        return Decision("act", step.intent, (proposal,), provider_details=details)
 
     def _arrive(self) -> bool:
         """Arrive before the next gate; return whether it is still to be waited for."""

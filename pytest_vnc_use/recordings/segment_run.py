@@ -23,6 +23,7 @@ from pytest_vnc_use.recordings.life import (
     State,
 )
 from pytest_vnc_use.recordings.replay import Replay
+from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
     Drift,
@@ -178,7 +179,7 @@ class SegmentRun:
 
     def complete(self) -> None:
         """Complete the segment to record: the replayed one if it was replayed
-        completely, else one with the live steps. Raises DesktopError.
+        completely, else one with the live steps. Raises DesktopError, SettingsError.
         """
         if self.replay is None:
             self.ended = self.builder.complete()
@@ -189,6 +190,8 @@ class SegmentRun:
             self.ended = built.model_copy(update=kept)
         else:
             self.ended = self.replay.course.segment
+        started = self.started
+        check_vouched(self.ended, started.expect, body_checks=started.body_checks)
 
     def watch_end(self) -> None:
         """Watch the end of a replay for its full time, unless that was done, or the

@@ -60,7 +60,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.images import Pixels, pixels_of, shows, size_of, webp_of
-from pytest_vnc_use.recordings.masks import with_masks
+from pytest_vnc_use.recordings.masks import with_masks, with_values
 from pytest_vnc_use.recordings.names import SHARED, name_in
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
@@ -559,15 +559,27 @@ def add_masks(path: Path, masks: Sequence[Region], gate: str = "") -> bool:
     """Add masks to a recording's file, of all its screens or of those of one gate; its
     images stay. Return whether it changed. Raises as `load` and `save` do.
     """
+    return _rewrite(path, partial(with_masks, masks=masks, gate=gate))
+
+
+def add_values(path: Path, name: str, regions: Sequence[Region], gate: str) -> bool:
+    """Add regions that show a value to one gate of a recording's file, as `add_masks`
+    adds masks.
+    """
+    return _rewrite(path, partial(with_values, name=name, regions=regions, gate=gate))
+
+
+def _rewrite(path: Path, change: Callable[[Recording], Recording]) -> bool:
+    """Change the text of a recording, not its images; return whether it changed."""
     with _locked(path):
         try:
             recording = read_recording(path)
         except FileNotFoundError as exc:
             raise RecordingError(f"there is no recording at {str(path)!r}") from exc
-        masked = with_masks(recording, masks, gate)
-        if masked == recording:
+        changed = change(recording)
+        if changed == recording:
             return False
-        write_atomically(path, text_of(masked).encode(), opener=None)
+        write_atomically(path, text_of(changed).encode(), opener=None)
         return True
 
 

@@ -8,7 +8,7 @@ in seconds, and their names end in `_s`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -300,7 +300,8 @@ class RunStarted:
     gave a judge: a run directory cannot hold these. `secrets` and `functions` are names
     only. `body_checks` is true if the user wrote `expect=None`: then no judge is asked
     about the end state. `recording` is the name of the recording that several tests
-    share; "" for the test's own.
+    share; "" for the test's own. `values` are those of the task and its claims by name;
+    these have `<value:NAME>` for them.
     """
 
     run_id: str
@@ -319,6 +320,7 @@ class RunStarted:
     functions: tuple[str, ...] = ()
     body_checks: bool = False
     recording: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
     kind: Literal["run"] = "run"
 
 
