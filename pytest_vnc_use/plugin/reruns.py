@@ -66,6 +66,10 @@ _RESET_STATE = (
     "the test passed when it was recorded, but not the next time: reset what it leaves"
     " behind, in a fixture"
 )
+_SAY_PLACES = (
+    "run the test with other values and --vnc-record=accept, and say at each difference"
+    " that it shows a value"
+)
 Timer = tuple[pytest.Item, Any]
 """A timer of pytest-timeout: its item, and its settings."""
 _TIMER = pytest.StashKey[Timer]()
@@ -187,28 +191,51 @@ def rehearse(
     state = state_of(item)
     settings = state.settings
     assert settings is not None
-    if not settings.rehearse or item.session.shouldstop:
-        return
-    if reason := reused_desktop_reason(settings):
-        state.add_note("rehearsal", f"not rehearsed: {reason}")
-        return
     figures: list[RehearsalFigures] = []
-    try:
-        _replay(item, nextitem, paths, settings, figures)
-    except (OSError, VncUseError) as exc:
-        state.add_note("rehearsal", f"not rehearsed to the end: {plain(str(exc))}")
-    except KeyboardInterrupt:
-        # the test has passed, and is reported; then the session ends
-        item.session.shouldstop = "Ctrl-C in a rehearsal"
-        state.add_note("rehearsal", "not rehearsed to the end: Ctrl-C")
+    reason = reused_desktop_reason(settings)
+    is_rehearsed = bool(settings.rehearse) and not item.session.shouldstop
+    if is_rehearsed and reason:
+        state.add_note("rehearsal", f"not rehearsed: {reason}")
+    elif is_rehearsed:
+        try:
+            _replay(item, nextitem, paths, settings, figures)
+        except (OSError, VncUseError) as exc:
+            state.add_note("rehearsal", f"not rehearsed to the end: {plain(str(exc))}")
+        except KeyboardInterrupt:
+            # the test has passed, and is reported; then the session ends
+            item.session.shouldstop = "Ctrl-C in a rehearsal"
+            state.add_note("rehearsal", "not rehearsed to the end: Ctrl-C")
+    if all(rehearsal.repeated for rehearsal in figures):
+        figures += _unknown_places(paths)
     if figures:
         state.rehearsed.figures = to_json(figures)
         state.add_note("rehearsal", _summary(figures))
 
 
+def _unknown_places(paths: Sequence[Path]) -> list[RehearsalFigures]:
+    """Return what is left to do where a recording has values of which no person has
+    said where they show: a rehearsal has the recorded ones.
+    """
+    # numpy, which the test's agent has imported
+    from pytest_vnc_use.recordings.store import read_recording
+    from pytest_vnc_use.recordings.values import places_unknown
+
+    names: dict[str, None] = {}
+    for path in paths:
+        with suppress(OSError, VncUseError):  # another process may have removed it
+            names |= dict.fromkeys(places_unknown(read_recording(path)))
+    if not names:
+        return []
+    values = ", ".join(map(repr, names))
+    problem = f"no user has said yet where the screen shows the values {values}"
+    return [RehearsalFigures(0, repeated=False, problem=problem, advice=_SAY_PLACES)]
+
+
 def _summary(figures: Sequence[RehearsalFigures]) -> str:
     """Return the note on all rehearsals of a test."""
     last = figures[-1]
+    if not last.number:
+        return f"did not repeat: {last.problem}"
     if not last.repeated:
         return f"did not repeat, in rehearsal {last.number}: {last.problem}"
     if last.number == 1:

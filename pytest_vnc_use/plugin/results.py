@@ -549,7 +549,8 @@ def _counted(noun: str, texts: Iterable[str]) -> Iterator[str]:
 
 
 def _unrepeated_lines(test: str, rehearsal: RehearsalFigures) -> Iterator[str]:
-    yield (f"NOT REPEATED {test}: in rehearsal {rehearsal.number}: {rehearsal.problem}")
+    place = f"in rehearsal {rehearsal.number}: " if rehearsal.number else ""
+    yield f"NOT REPEATED {test}: {place}{rehearsal.problem}"
     if rehearsal.recorded:
         yield f"  as recorded: {rehearsal.recorded}"
         yield f"  now: {rehearsal.seen}"

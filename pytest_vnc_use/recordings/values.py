@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.recordings.format import RecordedStep, Segment
+from pytest_vnc_use.recordings.format import RecordedStep, Recording, Segment
 from pytest_vnc_use.runs.redactor import SHORT
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Action, CallFunction, OpenUrl, TypeText
@@ -87,6 +87,17 @@ def check_vouched(
                 f" {shown.name} in vnc_desktop.read_file(…)"
             )
         raise SettingsError(problem)
+
+
+def places_unknown(recording: Recording) -> list[str]:
+    """Return the names of the values of which no person has said where they show."""
+    names: dict[str, None] = {}
+    said: set[str] = set()
+    for segment in recording.segments:
+        names |= dict.fromkeys(segment.values)
+        for screen in segment.screens:
+            said.update(shown.name for shown in screen.values)
+    return [name for name in names if name not in said]
 
 
 def _names_of(values: Values) -> dict[str, str]:

@@ -75,7 +75,8 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class RehearsalFigures:
-    """One replay of a recording right after it was made.
+    """One replay of a recording right after it was made; number 0 is none, where a user
+    has something to say before it can repeat.
 
     If the test did not repeat, `problem` is the reason, `advice` the remedy, and
     `recorded` and `seen` are the screenshots. `learnt` are the regions, as `(left, top)

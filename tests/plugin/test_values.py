@@ -1,0 +1,218 @@
+"""Values in whole sessions: a window with bills, of which one recording serves each
+parameter set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.cli import main
+from support.forked_python import made_once, run_python
+from support.paths import PROGRAMS
+
+pytestmark = pytest.mark.desktop
+
+SETS = [
+    ("Train", "12.25"),
+    ("Boat trip", "7.00"),
+    ("Zürich-Ötztal", "1234567.89"),
+    ("x", "1"),
+    ("<b>&amp;", "0.5"),
+    ("W" * 20, "7.10"),
+    ("naïve café", "15"),
+    ("A.B", "99.99"),
+    ("12.2", "Train"),
+    ("Ünï", "3"),
+]
+TEST = """
+import pytest
+
+@pytest.mark.parametrize("title, amount", {sets!r})
+@pytest.mark.vnc_task("Add a bill called <value:title> over <value:amount>", expect=None)
+def test_bill(title, amount, vnc_desktop):
+    assert f"{{title}};{{amount}}" in vnc_desktop.read_file("bills.csv")
+"""
+PLANS = """
+import re, pytest
+from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
+from pytest_vnc_use.types import Click, TypeText
+
+TASK = re.compile("Add a bill called (.*) over (.*)")
+
+def next_turn(observation):
+    title, amount = TASK.fullmatch(observation.task.splitlines()[0]).groups()
+    steps = [TypeText(title, 300, 60), TypeText(amount, 300, 120), Click(240, 180)]
+    number = len(observation.turns)
+    return [steps[number]] if number < len(steps) else AT_ITS_END
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner(next_turn)
+"""
+PLACES = (
+    ("s2", "title", "160,40,460,80"),
+    ("s3", "title", "160,40,460,80"),
+    ("s3", "amount", "160,100,460,140"),
+    ("end1", "title", "160,240,460,280"),
+    ("end1", "amount", "160,300,460,340"),
+)
+RECORDING = Path("__vnc_recordings__/test_bills/test_bill/recording.json")
+
+
+def session(*options: str, fault: str = "", **environment: str) -> tuple[int, str]:
+    """Return the exit code and the output of a session in the working directory."""
+    program = [sys.executable, str(PROGRAMS / "bills.py"), f"--fault={fault}"]
+    done = run_python(
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--vnc-server=qt",
+        f"--vnc-app={shlex.join(program)}",
+        "--vnc-screen-size=800x400",
+        "-ovnc_gate_seconds=5",
+        *options,
+        cwd=Path.cwd(),
+        env={"VNC_USE_REHEARSE": "0", **os.environ, "CI": "", **environment},
+        timeout=400,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def write(test: str = TEST, sets: object = SETS) -> None:
+    Path("test_bills.py").write_text(test.format(sets=sets), encoding="utf-8")
+
+
+def stored() -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(RECORDING.read_text(encoding="utf-8"))
+    return read
+
+
+def say_places() -> None:
+    for gate, name, region in PLACES:
+        command = ["mask", "test_bills.py::test_bill", region]
+        assert main([*command, f"--at={gate}", f"--value={name}"]) == 0
+
+
+def record(directory: Path) -> Path:
+    """Record the first parameter set, without places."""
+    directory.mkdir(parents=True, exist_ok=True)
+    os.chdir(directory)
+    Path("pytest.ini").write_text("[pytest]\n")
+    Path("conftest.py").write_text(PLANS)
+    write()
+    code, output = session("--vnc-record=auto", "-k", "Train-12.25")
+    assert code == 0, output
+    assert "NOT REPEATED" in output
+    assert "no user has said yet where the screen shows the values" in output
+    return directory
+
+
+@pytest.fixture(scope="session")
+def recorded_bills(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    before = Path.cwd()
+    try:
+        return made_once(tmp_path_factory, "recorded_bills", record)
+    finally:
+        os.chdir(before)
+
+
+@pytest.fixture
+def bills(
+    recorded_bills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    project = tmp_path / "bills"
+    shutil.copytree(recorded_bills, project, ignore=shutil.ignore_patterns("runs"))
+    monkeypatch.chdir(project)
+    (project / "conftest.py").unlink()
+    return project
+
+
+def test_recording_has_names_and_recorded_values(bills: Path) -> None:
+    (segment,) = stored()["segments"]
+    assert segment["task"] == "Add a bill called <value:title> over <value:amount>"
+    assert segment["values"] == {"title": "Train", "amount": "12.25"}
+    texts = [step["action"].get("text") for step in segment["steps"]]
+    assert texts == ["<value:title>", "<value:amount>", None]
+    assert stored()["test"] == "test_bills.py::test_bill"
+    assert "parameters" not in stored()
+
+
+@pytest.mark.slow
+def test_one_recording_serves_ten_sets(bills: Path) -> None:
+    say_places()
+    before = RECORDING.read_bytes()
+    code, output = session("--vnc-record=replay")
+    assert code == 0, output
+    assert "10 passed" in output
+    assert RECORDING.read_bytes() == before
+
+
+def test_other_value_without_place_drifts(bills: Path) -> None:
+    write(sets=[("Boat trip", "7.00")])
+    _, output = session("--vnc-record=replay", "-ovnc_gate_seconds=1")
+    assert "inconclusive: drift before step 2 of 3" in output
+    assert "recorded with title='Train', amount='12.25'" in output
+    assert "say so with --vnc-record=accept" in output
+
+
+@pytest.mark.parametrize(
+    ("fault", "triage"), [("amount", "product"), ("label", "inconclusive")]
+)
+def test_fault_beside_value_is_seen(bills: Path, fault: str, triage: str) -> None:
+    say_places()
+    write(sets=[("Boat trip", "7.00")])
+    _, output = session("--vnc-record=replay", "-ovnc_gate_seconds=1", fault=fault)
+    assert f"1 failed: 1 {triage}" in output
+
+
+def test_no_model_heals_with_other_values(bills: Path) -> None:
+    (bills / "conftest.py").write_text(PLANS)
+    write(sets=[("Boat trip", "7.00")])
+    before = RECORDING.read_bytes()
+    _, output = session("--vnc-record=auto", "-ovnc_gate_seconds=1")
+    assert "1 failed: 1 inconclusive" in output
+    assert RECORDING.read_bytes() == before
+
+
+def test_end_that_shows_value_needs_claim(bills: Path) -> None:
+    say_places()
+    write(TEST.replace(", expect=None", ""), sets=[("Boat trip", "7.00")])
+    _, output = session("--vnc-record=replay")
+    assert "shows the value 'title', which no replay compares" in output
+    assert "expect='the screen shows <value:title>'" in output
+    assert "assert title in vnc_desktop.read_file(…)" in output
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        (
+            '[TypeText("The " + title, 300, 60), TypeText(amount, 300, 120)]',
+            "has the value 'title', 'Train', with other text, so nothing is written",
+        ),
+        (
+            "[TypeText(title, 300, 60), Click(240, 180)]",
+            "the value 'amount', '12.25', was not typed as the whole text of an action",
+        ),
+    ],
+)
+def test_value_that_is_not_typed_alone_is_error(
+    bills: Path, steps: str, message: str
+) -> None:
+    shutil.rmtree("__vnc_recordings__")
+    plans = re.sub(r"steps = .*", f"steps = {steps}", PLANS)
+    (bills / "conftest.py").write_text(plans)
+    write(sets=[("Train", "12.25")])
+    code, output = session("--vnc-record=auto")
+    assert code == 1, output
+    assert message in output
+    assert not RECORDING.exists()
