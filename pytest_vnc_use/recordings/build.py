@@ -106,7 +106,7 @@ class SegmentBuilder:
         planner: str,
         directory: RunDirectory,
         stable_screen: Callable[[float | None], Screen],
-        values: Values,
+        values: Values | None = None,
     ) -> None:
         self.holds_secret = False
         """True if a step had a secret that no replay could insert: the desktop's
@@ -116,7 +116,7 @@ class SegmentBuilder:
         self._planner = planner
         self._directory = directory
         self._stable_screen = stable_screen
-        self._values = values
+        self._values = values or {}
         self._began_at = clock.monotonic()
         self._first: _FirstFrame | None = None
         """None once the first step has started."""

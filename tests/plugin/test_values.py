@@ -96,6 +96,24 @@ def stored() -> dict[str, Any]:
     return read
 
 
+JUDGE = """
+from pytest_vnc_use.types import Verdict
+
+class Notes:
+    name = "notes"
+
+    def judge(self, claim, frame, *, timeout_s, report):
+        with open("claims.txt", "a", encoding="utf-8") as file:
+            file.write(claim + "\\n")
+        return Verdict(claim, "holds", "it is there")
+
+@pytest.fixture
+def vnc_judge():
+    return Notes()
+"""
+CLAIM = "the last bill is <value:title> over <value:amount>"
+
+
 def say_places() -> None:
     for gate, name, region in PLACES:
         command = ["mask", "test_bills.py::test_bill", region]
@@ -123,6 +141,41 @@ def recorded_bills(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return made_once(tmp_path_factory, "recorded_bills", record)
     finally:
         os.chdir(before)
+
+
+@pytest.fixture
+def claimed(bills: Path) -> Path:
+    """The same with a claim that a judge answered, and without a judge."""
+    shutil.rmtree("__vnc_recordings__")
+    Path("conftest.py").write_text(PLANS + JUDGE)
+    write(TEST.replace("expect=None", f"expect={CLAIM!r}"))
+    code, output = session("--vnc-record=auto", "-k", "Train-12.25")
+    assert code == 0, output
+    say_places()
+    Path("claims.txt").unlink()
+    Path("conftest.py").unlink()
+    return bills
+
+
+@pytest.mark.slow
+def test_claim_with_value_is_judged_for_each(claimed: Path) -> None:
+    code, output = session("--vnc-record=replay", "-k", "Train-12.25")
+    assert code == 0, output
+    (evidence,) = stored()["segments"][0]["claims"]
+    assert evidence["claim"] == CLAIM
+    assert evidence["values"] == {"title": "Train", "amount": "12.25"}
+
+    _, output = session("--vnc-record=replay", "-k", "Boat")
+    assert "claim 'the last bill is Boat trip over 7.00' is unsure" in output
+    assert "it was judged with <value:title> = 'Train', not 'Boat trip'" in output
+
+    before = RECORDING.read_bytes()
+    Path("conftest.py").write_text(PLANS + JUDGE)
+    code, output = session("--vnc-record=auto", "-k", "Boat or Train-12.25")
+    assert code == 0, output
+    asked = Path("claims.txt").read_text(encoding="utf-8").splitlines()
+    assert asked == ["the last bill is Boat trip over 7.00"]
+    assert RECORDING.read_bytes() == before
 
 
 @pytest.fixture
