@@ -25,6 +25,7 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     dynamic_region,
 )
+from pytest_vnc_use.recordings.values import filled, named
 from pytest_vnc_use.runs.directory import DRAFT_FILE, RunDirectory, write_atomically
 from pytest_vnc_use.runs.json_lines import from_json, read_json, to_json
 from pytest_vnc_use.runs.redactor import Redactor
@@ -52,10 +53,14 @@ _NO_SECRET = "it types the secret {!r}, which this test does not declare"
 
 @dataclass(frozen=True)
 class Marked:
-    """A region that a user has marked: the evidence of a claim, without one a mask."""
+    """A region that a user has marked: the evidence of a claim, or the place of a value
+    on the screen after so many steps; without these a mask.
+    """
 
     region: Region
     claim: str = ""
+    value: str = ""
+    after: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,7 @@ class Draft:
         self._directory: RunDirectory | None = None
         self._number = 0
         self._task = ""
+        self._values: Mapping[str, str] = {}
         self._kept: list[Action] = []
         self._stored: list[Path] = []
         """The screens that were stored for the draft alone."""
@@ -179,19 +185,24 @@ class Draft:
         self._kept = []
         self.marked = ()
 
-    def due(self, task: str) -> DoneTask:
-        """Return what is repeated of the task that begins.
+    def due(self, task: str, values: Mapping[str, str] | None = None) -> DoneTask:
+        """Return what is repeated of the task that begins, with its values now.
 
         Where the test has another task there now, it and all after it are not repeated.
         """
         self._task = task
+        self._values = values or {}
         new = DoneTask(self._number, task)
         if not self._repeats:
             return new
         due = self._repeats.get(self._number) or self._next()
         if (due.number, due.task) == (self._number, task):
             self.marked = due.marked
-            return due
+            steps = []
+            for step in due.steps:
+                action = filled(step.action, self._values)
+                steps.append(replace(step, action=action))
+            return replace(due, steps=tuple(steps))
         self.problem = _CHANGED.format(due.number, due.task)
         self._repeats = {
             number: earlier
@@ -259,8 +270,12 @@ class Draft:
     def _write(
         self, steps: Sequence[DemonstratedAction], answer: dict[str, Any] | None
     ) -> None:
+        # The next attempt, or session, may have other values.
+        named_steps = tuple(
+            replace(step, action=named(step.action, self._values)) for step in steps
+        )
         self._done[self._number] = DoneTask(
-            self._number, self._task, tuple(map(replace, steps)), answer, self.marked
+            self._number, self._task, named_steps, answer, self.marked
         )
         if self._is_closed or self._directory is None:
             return
@@ -308,7 +323,7 @@ class Draft:
         """Return the page's answer without secrets in what the user can write."""
         hide = self._hide
         hidden: dict[str, Any] = {}
-        for key in ("type", "kind", "is_done", "masks"):
+        for key in ("type", "kind", "is_done", "masks", "values"):
             if key in answer:
                 hidden[key] = answer[key]
         for key in ("verdicts", "corrected"):

@@ -106,6 +106,7 @@ def show_of(
     def show(
         task: str,
         claims: Sequence[str],
+        values: Mapping[str, str],
         controller: Controller,
     ) -> Segment | str:
         nonlocal is_offered
@@ -116,7 +117,7 @@ def show_of(
         if is_offered:
             is_offered = False
             _offer(desk, item, draft)
-        done = user.record(task, claims, controller, desk.watcher)
+        done = user.record(task, claims, controller, desk.watcher, values)
         if user.undone is not None:
             item.stash[UNDONE] = user.undone
             pytest.skip("a step was undone, so the test is run again")
@@ -239,10 +240,20 @@ def _answer_at_terminal(question: Question) -> Answer:
         key = input("> ").strip().lower()
         if key == "b":
             return Answer("bug", input("What is wrong? > ").strip())
+        if key == "v":
+            return _value_answer([*question.offer.values])
     except (EOFError, KeyboardInterrupt):
         sys.stdout.write("\n")
         return NO
     return _ANSWERS.get(key, NO)
+
+
+def _value_answer(names: list[str]) -> Answer:
+    """Return which value the screen shows; no where none was named."""
+    name = names[0] if len(names) == 1 else ""
+    if len(names) > 1:
+        name = input(f"Which one ({', '.join(names)})? > ").strip()
+    return Answer("value", name) if name in names else NO
 
 
 def _lines(question: Question) -> Iterator[str]:
@@ -270,6 +281,10 @@ def _lines(question: Question) -> Iterator[str]:
     if question.offer.masks:
         keys.append(f"m  mask its {question.offer.masked_px:,} px in the test")
         keys.append("g  mask it at this gate alone")
+    if question.offers("value"):
+        values = question.offer.values.items()
+        what = ", ".join(f"{name} ({text})" for name, text in values)
+        keys.append(f"v  it shows a value: {what}")
     if question.offers("model"):
         keys.append("c  let the model continue")
     keys += ["b  it is a bug", "anything else: no"]

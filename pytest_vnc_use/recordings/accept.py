@@ -6,19 +6,27 @@ passed.
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.recordings.drift import offered_masks, parts_around
+from pytest_vnc_use.recordings.drift import (
+    offered_masks,
+    parts_around,
+    places_of_value,
+    value_cell,
+)
 from pytest_vnc_use.recordings.format import (
+    MAX_SHOWN,
     Accepted,
     Evidence,
     RecordedStep,
     Recording,
     Screen,
     Segment,
+    ShownValue,
+    share_of,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import Gate, Mismatch, mask_of
@@ -82,6 +90,8 @@ class Review:
         """The masks that the reviewer added to the test."""
         self.masks_at: dict[str, tuple[Region, ...]] = {}
         """The masks that the reviewer added to one screenshot, by its `Screen.gate`."""
+        self.values_at: dict[str, tuple[ShownValue, ...]] = {}
+        """Where one screenshot shows a value, as the reviewer has said, likewise."""
         self.replaced: list[Accepted] = []
         """Who let what take the place of recorded steps."""
         self.former_tasks: dict[str, str] = {}
@@ -160,24 +170,38 @@ class Review:
         segment: Segment,
         number: int,
         *,
+        values: Mapping[str, str] | None = None,
         is_over: bool = False,
     ) -> Answer:
         """Return the answer about a screen that the gate after so many steps of a
         segment is closed to: one that holds already, or the reviewer's.
 
-        Once the task `is_over`, it cannot be continued.
+        The `values` are those that are other than recorded, with what they are. Once
+        the task `is_over`, it cannot be continued.
         """
         seen = pixels_in(frame)
         screen = segment.screens[number]
+        if values and mismatch.boxes:
+            # One difference after the other: each may show another value.
+            first = mismatch.boxes[0]
+            mismatch = replace(mismatch, region=first, boxes=(first,))
         changes = changes_of(gate, seen, mismatch.boxes)
         targets = _changed_targets(changes, segment, seen)
         moved = tuple(target.moved for target in targets if target.moved)
-        answer = self._earlier_answer(changes, gate, screen, seen)
+        answer = self._earlier_answer(changes, gate, screen, seen, values or {})
         if answer is None:
             masks: tuple[Region, ...] = ()
+            places: tuple[Region, ...] = ()
             if not moved:
                 due_at = segment.points_at(number)
                 masks = offered_masks(mismatch, gate, seen, due_at)
+            offered: Mapping[str, str] = {}
+            if values and not moved:
+                places = places_of_value(mismatch, gate, seen, due_at)
+                shown = [*places, *(value.region for value in screen.values)]
+                is_small = share_of(shown, seen.shape) <= MAX_SHOWN
+                if places and is_small and screen.gate:
+                    offered = values
             masked_px = int(mask_of(masks, seen.shape).sum())
             concerned = self._concerned(masks, screen)
             refused = _OVER if is_over else self.test.refused
@@ -189,22 +213,31 @@ class Review:
                 mismatch.boxes,
                 images_of(directory, gate.expected, frame, mismatch.boxes, at),
                 acts=tuple(target.step for target in targets),
-                offer=Offer(moved, masks, masked_px, concerned, refused),
+                offer=Offer(moved, masks, masked_px, concerned, offered, refused),
             )
             answer = self.test.reviewer.ask(question, changes, at)
             self._mask(answer.kind, screen, masks)
+            self._show(answer, screen, places)
         return replace(answer, moved=moved[0] if moved else "")
 
     def _earlier_answer(
-        self, changes: Iterable[Change], gate: Gate, screen: Screen, seen: Pixels
+        self,
+        changes: Iterable[Change],
+        gate: Gate,
+        screen: Screen,
+        seen: Pixels,
+        values: Mapping[str, str],
     ) -> Answer | None:
         """Return the answer that holds for the changes of a screen already, and add the
-        masks that it asks for; None for none. One that closes the gate comes first.
+        masks or values that it asks for; None for none. One that closes the gate comes
+        first.
         """
         held: list[tuple[Change, Answer]] = []
         for change in changes:
             answer = self.test.reviewer.answer_to(change, gate, seen)
-            if answer:
+            # another test may show the same, and have no such value
+            is_other = answer and answer.kind == "value" and answer.text not in values
+            if answer and not is_other:
                 held.append((change, answer))
         for kind in ("bug", "no"):
             for _, answer in held:
@@ -212,6 +245,7 @@ class Review:
                     return answer
         for change, answer in held:
             self._mask(answer.kind, screen, parts_around(change.box, gate, seen))
+            self._show(answer, screen, [value_cell(change.box, gate.expected, seen)])
         return held[-1][1] if held else None
 
     def _concerned(self, masks: Sequence[Region], screen: Screen) -> dict[str, str]:
@@ -233,6 +267,15 @@ class Review:
         elif kind == "mask_gate":
             added = self.masks_at.get(screen.gate, ())
             self.masks_at[screen.gate] = joined(added, masks)
+
+    def _show(self, answer: Answer, screen: Screen, places: Iterable[Region]) -> None:
+        """Note that one screenshot shows a value in these places, where the answer says
+        so.
+        """
+        if answer.kind == "value":
+            shown = [ShownValue(name=answer.text, region=place) for place in places]
+            added = self.values_at.get(screen.gate, ())
+            self.values_at[screen.gate] = joined(added, shown)
 
     def keeps(self, evidence: Evidence, gate: Gate, seen: Pixels) -> bool:
         """Return whether a screen shows the evidence again, but for accepted changes
@@ -310,9 +353,11 @@ class Review:
             if screen is taken_over:
                 history += self.replaced
             added = self.masks_at.get(screen.gate, ())
+            values = self.values_at.get(screen.gate, ())
             fields: dict[str, object] = {
                 "history": tuple(history),
                 "masks": joined(screen.masks, added),
+                "values": joined(screen.values, values),
             }
             shown = changes or passed.get(id(screen), [])
             if shown:

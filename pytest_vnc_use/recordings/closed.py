@@ -213,11 +213,10 @@ class ClosedGates:
             unasked=self._unasked,
         )
         if others := course.other_values:
-            recorded = course.segment.values
-            was = ", ".join(f"{name}={recorded[name]!r}" for name in others)
+            are = "; ".join(f"{name} is {what}" for name, what in others.items())
             lines.append(
-                f"It was recorded with {was}: if the screen shows another value there,"
-                " say so with --vnc-record=accept. No model continues with other values."
+                f"{are}: if the screen shows a value there, say so with"
+                " --vnc-record=accept. No model continues with other values."
             )
         recording = self._circumstances.recording
         if name := self._circumstances.name:
@@ -258,6 +257,7 @@ class ClosedGates:
             replace(mismatch, problem=self.message(mismatch)),
             course.segment,
             course.number,
+            values=course.other_values,
             is_over=life.has_been(State.FINISHED),
         )
         self._moved = answer.moved
@@ -270,7 +270,7 @@ class ClosedGates:
             answered = ReviewerAnswered("model", steps=steps)
         life.announce(answered)
         match answered.kind:
-            case "accept" | "mask" | "mask_gate":
+            case "accept" | "mask" | "mask_gate" | "value":
                 life.move(State.ACCEPTED)
                 if answered.kind != "accept":
                     course.remake()

@@ -109,10 +109,14 @@ class Allowances:
         return (*self.recorded_masks, *added)
 
     def masks_on(self, screen: Screen) -> tuple[Region, ...]:
-        """Return `masks`, with those that a reviewer added to this screenshot alone."""
+        """Return `masks`, with those that a reviewer added to this screenshot alone, and
+        where it shows a value, as they said.
+        """
         if self.review is None:
             return self.masks
-        return (*self.masks, *self.review.masks_at.get(screen.gate, ()))
+        added = self.review.masks_at.get(screen.gate, ())
+        shown = self.review.values_at.get(screen.gate, ())
+        return (*self.masks, *added, *(value.region for value in shown))
 
     def widened(self, made: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen, with what other screens have taught."""
@@ -234,11 +238,14 @@ class Course:
         """
 
     @property
-    def other_values(self) -> tuple[str, ...]:
-        """The names of the values that the run has and the recorded one had not."""
-        recorded = self.segment.values
-        names = (name for name in recorded if name in self.values)
-        return tuple(name for name in names if recorded[name] != self.values[name])
+    def other_values(self) -> dict[str, str]:
+        """The values that are other than recorded: for each name what it is, and was."""
+        others = {}
+        for name, recorded in self.segment.values.items():
+            now = self.values.get(name, recorded)
+            if now != recorded:
+                others[name] = f"{now!r}, recorded as {recorded!r}"
+        return others
 
     @property
     def number(self) -> int:

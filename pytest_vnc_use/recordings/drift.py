@@ -99,6 +99,8 @@ _BLOCK_PX = 18
 """The least height of a button."""
 _ROWS_PX = 2
 """The largest gap between the rows of one line of text, as below the dot of an i."""
+_LETTERS_PX = 3
+"""The largest gap between the letters of one word."""
 _RECOLOURED_SHARE = 0.75
 """The least share of a difference's region that has another colour in another theme."""
 _SAME_EDGES = 0.8
@@ -348,6 +350,48 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     top_px = _blank_until(rows[: box.top][::-1], _ROWS_PX)
     bottom_px = _blank_until(rows[box.bottom :], _ROWS_PX)
     return replace(box, top=box.top - top_px, bottom=box.bottom + bottom_px)
+
+
+def value_cell(box: Region, recorded: Pixels, seen: Pixels) -> Region:
+    """Return the place of a value in which a difference lies: its word, with the blank
+    around it, for longer and taller ones. A word beside it, such as a label, is outside.
+    """
+    height, width = seen.shape
+    ring = box.grown(_BORDER_PX, width, height)
+    ink = np.zeros(seen.shape, np.bool_)
+    for screen in (recorded, seen):
+        background = _background_around(box, ring, screen)
+        if background is None:
+            return ring
+        ink |= screen != background
+    rows = lines_beside(ink, box, 0)
+    top, bottom = grown_ends(rows, box.top, box.bottom, _ROWS_PX)
+    box = replace(box, top=top, bottom=bottom)
+    columns = lines_beside(ink, box, 1)
+    left, right = grown_ends(columns, box.left, box.right, _LETTERS_PX)
+    left -= _blank_until(columns[:left][::-1], width)
+    right += _blank_until(columns[right:], width)
+    room_px = (box.bottom - box.top) // 2
+    above = _blank_until(rows[: box.top][::-1], room_px)
+    below = _blank_until(rows[box.bottom :], room_px)
+    return Region(left, box.top - above, right, box.bottom + below)
+
+
+def places_of_value(
+    mismatch: Mismatch, gate: Gate, seen: Pixels, due_at: Sequence[Point]
+) -> tuple[Region, ...]:
+    """Return where a difference may show a value; nowhere where it may not, or where the
+    next step acts there.
+    """
+    if mismatch.kind != "difference":
+        return ()
+    places: list[Region] = []
+    for box in mismatch.boxes:
+        cell = value_cell(box, gate.expected, seen)
+        if cell not in places:
+            places.append(cell)
+    hides_target = any(place.holds(point) for place in places for point in due_at)
+    return () if hides_target else tuple(places)
 
 
 def _block_around(ink: Mask, box: Region) -> Region | None:

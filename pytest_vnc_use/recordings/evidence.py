@@ -5,7 +5,7 @@ shows its evidence again; a new answer is kept with its evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pytest_vnc_use import clock
@@ -112,7 +112,6 @@ class RecordedJudge:
         compared: Gets for each claim what it was compared with.
         run: The newest run; None before the first.
         review: Has a user answer what has no evidence, where there is no live judge.
-        values: The values of the run, which claims have by name.
     """
 
     known: Sequence[KnownAnswer]
@@ -123,7 +122,11 @@ class RecordedJudge:
     compared: dict[str, Compared]
     run: SegmentRun | None = None
     review: Review | None = None
-    values: Values = field(default_factory=dict)
+
+    @property
+    def _values(self) -> Values:
+        """The values of the run, which claims have by name."""
+        return _values_of(self.run)
 
     def judge(
         self, claim: str, frame: Frame, *, timeout_s: float, report: Report
@@ -143,7 +146,7 @@ class RecordedJudge:
         if self.live is None:
             return self._by_user(claim, frame, problem)
         live = self.live()
-        asked = fill(claim, self.values)
+        asked = fill(claim, self._values)
         verdict = _ask(live, asked, frame, timeout_s, report)
         if not self._is_under_mask(verdict):
             return verdict
@@ -168,7 +171,7 @@ class RecordedJudge:
             reason = f"{problem}; {_NO_JUDGE}; {UNJUDGED}"
             return Verdict(claim, "unsure", reason, frame=frame.ref)
         shown = self._without_masks(frame) if self.masks else frame
-        asked = fill(hidden, self.values)
+        asked = fill(hidden, self._values)
         answer = self.review.ask_new_claim(asked, shown, problem)
         self.compared[hidden] = replace(nearest, frame=shown)
         match answer.kind:
@@ -254,7 +257,7 @@ class RecordedJudge:
             is_reading = known.evidence.verdict == "read"
             if known.evidence.claim != hidden or is_reading != reading:
                 continue
-            if other := _other_value(known.evidence, self.values):
+            if other := _other_value(known.evidence, self._values):
                 # It is judged again for this run, and its evidence stays.
                 missing = other
                 nearest = Compared(frame, known)
@@ -404,6 +407,10 @@ def _hidden_difference(known: KnownAnswer, seen: Pixels) -> Region | None:
     return None
 
 
+def _values_of(run: SegmentRun | None) -> Values:
+    return run.started.values if run else {}
+
+
 def _other_value(evidence: Evidence, values: Values) -> str:
     """Return which value of a claim is another now than when it was judged; "" if none
     is.
@@ -528,12 +535,7 @@ class Answers:
             compared=self._compared,
             run=run,
             review=review,
-            values=self._values_of(run),
         )
-
-    @staticmethod
-    def _values_of(run: SegmentRun | None) -> Values:
-        return run.started.values if run else {}
 
     def announce(self, claim: str, run: SegmentRun | None, *, is_healed: bool) -> str:
         """Announce, in a run, that the evidence for a claim is not shown again, and
@@ -579,7 +581,7 @@ class Answers:
         end = run.ended.end if run and run.ended else None
         desktop = self._controller()
         evidence = new_evidence(judged, compared.frame, desktop, end)
-        values = self._values_of(run)
+        values = _values_of(run)
         named = [name for name in VALUE_MARK.findall(claim) if name in values]
         of_claim = {name: values[name] for name in named}
         answers.append(evidence.model_copy(update={"values": of_claim}))

@@ -146,9 +146,11 @@ class GateClosed:
     claim: str = ""
 
 
-AnswerKind = Literal["accept", "mask", "mask_gate", "bug", "model", "hand", "no"]
+AnswerKind = Literal[
+    "accept", "mask", "mask_gate", "value", "bug", "model", "hand", "no"
+]
 """What a reviewer may answer at a closed gate: "mask" on each screen of the test,
-"mask_gate" at this gate alone; "no" too where no user could be asked.
+"mask_gate" at this gate alone; "value" where it shows a value there; "no" too where no user could be asked.
 """
 
 

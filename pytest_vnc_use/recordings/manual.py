@@ -32,9 +32,11 @@ from pytest_vnc_use.types.protocols import Controller, ForwardingController
 
 NOTHING_DONE = "nothing was done, so nothing is recorded"
 
-Show = Callable[[str, Sequence[str], Controller], Union[Segment, str]]
+Show = Callable[
+    [str, Sequence[str], Mapping[str, str], Controller], Union[Segment, str]
+]
 """A function that has a user do a task. It takes the task, the claims that will be
-judged, and the desktop.
+judged, the values of both, and the desktop.
 
 It returns the segment, without secrets, or why nothing is recorded. Raises
 DesktopError, and SettingsError where what was done cannot be recorded.

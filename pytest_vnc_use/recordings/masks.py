@@ -15,12 +15,14 @@ from pytest_vnc_use.recordings.format import (
     NamedScreen,
     Recording,
     Screen,
+    Segment,
     ShownValue,
     named_screens,
     share_of,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import mask_of
+from pytest_vnc_use.recordings.images import differing
 from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.verdicts import end_state_claim
@@ -85,6 +87,33 @@ def with_values(
     return _changed_at(recording, gate, shown)
 
 
+def with_value(segment: Segment, name: str, region: Region, on: Screen) -> Segment:
+    """Return a new segment whose screens show a value in a region, if they show the same
+    there as the one `on` which a user has marked it, but for a caret. Raises
+    RecordingError where that is too much of a screen.
+    """
+    marked = on.pixels()
+    height, width = marked.shape
+    _check_within(region, width, height)
+    added = ShownValue(name=name, region=region)
+
+    def shown(screen: Screen) -> Screen:
+        differs = differing(marked, screen.pixels())
+        for part in (*on.dynamic, *screen.dynamic):
+            part.region.part_of(differs)[:] = False
+        if region.part_of(differs).any():
+            return screen
+        values = joined(screen.values, [added])
+        check_share(values, (width, height))
+        return screen.model_copy(update={"values": values})
+
+    steps = []
+    for step in segment.steps:
+        steps.append(step.model_copy(update={"screen": shown(step.screen)}))
+    fields = {"steps": tuple(steps), "end": shown(segment.end)}
+    return segment.model_copy(update=fields)
+
+
 def check_share(values: Iterable[ShownValue], size: tuple[int, int]) -> None:
     """Raise RecordingError where values would show on too much of a screen of a width
     and a height.
@@ -98,13 +127,15 @@ def check_share(values: Iterable[ShownValue], size: tuple[int, int]) -> None:
 
 
 def _check_on_screen(recording: Recording, regions: Iterable[Region]) -> None:
-    width, height = recording.screen_size
     for region in regions:
-        if not region.is_part_of(Region(0, 0, width, height)):
-            raise RecordingError(
-                f"the region {region} is not on the screen of {recording.test!r}, which"
-                f" is {width}x{height}"
-            )
+        _check_within(region, *recording.screen_size, f" of {recording.test!r}")
+
+
+def _check_within(region: Region, width: int, height: int, of: str = "") -> None:
+    if not region.is_part_of(Region(0, 0, width, height)):
+        raise RecordingError(
+            f"the region {region} is not on the screen{of}, which is {width}x{height}"
+        )
 
 
 def _changed_at(

@@ -39,14 +39,16 @@ class Offer:
 
     The screen cannot be accepted if targets have `moved`. `masks` are what a mask would
     hide, `masked_px` pixels, and `concerned` says of each answer that masks which gates
-    and claims that concerns; it is empty where no mask is offered. `refused` says of
-    other answers why they are not possible.
+    and claims that concerns; it is empty where no mask is offered. `values` are those
+    that are other than recorded, which the difference may show, with what they are.
+    `refused` says of other answers why they are not possible.
     """
 
     moved: tuple[str, ...] = ()
     masks: tuple[Region, ...] = ()
     masked_px: int = 0
     concerned: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,6 +83,8 @@ class Question:
                 return not offer.moved
             case "mask" | "mask_gate":
                 return kind in offer.concerned
+            case "value":
+                return bool(offer.values)
             case "model" | "hand":
                 return not self.claim and kind not in offer.refused
             case "bug" | "no":
@@ -91,8 +95,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A reviewer's answer, with the text about a bug, or why no user could be asked; for
-    a claim that holds, where on the screen they see that.
+    """A reviewer's answer, with the text about a bug, the name of the value that shows,
+    or why no user could be asked; for a claim that holds, where on the screen they see
+    that.
 
     `moved` says which target of the screen has moved, so that it cannot be accepted.
     """

@@ -379,7 +379,9 @@ class RecordedTest:
         started = run.started
         claims = () if started.body_checks else started.expect
         return ManualRun(
-            partial(show, started.task, claims, desktop), desktop, run.builder
+            partial(show, started.task, claims, started.values, desktop),
+            desktop,
+            run.builder,
         )
 
     def _replay(

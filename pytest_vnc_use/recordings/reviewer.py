@@ -183,7 +183,9 @@ class Reviewer:
         is_of_test = answer.kind in ("model", "hand")
         # no user was asked, so no later one has answered
         is_unasked = answer.kind == "no" and bool(answer.text)
-        if not question.offers(answer.kind):
+        is_value = answer.kind == "value"
+        is_unknown = is_value and answer.text not in question.offer.values
+        if is_unknown or not question.offers(answer.kind):
             answer = NO
         if is_of_test or is_unasked:
             return answer

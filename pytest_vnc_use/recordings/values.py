@@ -27,6 +27,12 @@ def filled(action: Action, values: Values) -> Action:
     return _changed(action, lambda text: fill(text, values)) if values else action
 
 
+def named(action: Action, values: Values) -> Action:
+    """Return an action with the name of a value where that is its whole text."""
+    names = {value: value_mark(name) for name, value in values.items()}
+    return _changed(action, lambda text: names.get(text, text))
+
+
 def with_names(
     steps: Sequence[RecordedStep], values: Values, others: Sequence[RecordedStep] = ()
 ) -> tuple[RecordedStep, ...]:

@@ -34,8 +34,10 @@ from pytest_vnc_use.errors import (
 )
 from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
 from pytest_vnc_use.recordings.manual import ByHand, Locations
+from pytest_vnc_use.recordings.masks import with_value
 from pytest_vnc_use.recordings.moving import stable_screen
 from pytest_vnc_use.recordings.store import Key
+from pytest_vnc_use.recordings.values import named
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import (
@@ -55,6 +57,7 @@ from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.elements import ElementsOf
 from pytest_vnc_use.types.keys import key_of, parse_key
 from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.values import fill, value_names
 from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
 from pytest_vnc_use.ui.corrections import Corrections
 from pytest_vnc_use.ui.link import Link, Watcher, region_of
@@ -115,11 +118,18 @@ class PageUser:
         """The draft of the test, if one is kept."""
         self.corrections: Corrections | None = None
         """The claims in the test's file, if they may be corrected."""
+        self._values: Mapping[str, str] = {}
+        """The values of the newest task that is recorded by hand."""
         self._recording = ""
         """The name of the recording that is replayed; "" for the test's own."""
 
     def record(
-        self, task: str, claims: Sequence[str], controller: Controller, watcher: Watcher
+        self,
+        task: str,
+        claims: Sequence[str],
+        controller: Controller,
+        watcher: Watcher,
+        values: Mapping[str, str] | None = None,
     ) -> Segment | str:
         """Let the user do the task; return what they did, or why nothing is recorded (a
         `Show`, recordings/manual.py).
@@ -127,9 +137,13 @@ class PageUser:
         `watcher` shows the screen. Raises DesktopError, and SettingsError where what
         was done cannot be recorded.
         """
-        shown = [self._hide(claim) for claim in claims]
+        values = values or {}
+        self._values = {name: values[name] for name in value_names(task)}
+        shown = [self._hide(fill(claim, values)) for claim in claims]
         draft = self.draft
-        due = draft.due(self._hide(task)) if draft else DoneTask(1, task)
+        due = DoneTask(1, task)
+        if draft:
+            due = draft.due(self._hide(task), self._values)
         notices = [self._notice, draft.problem if draft else ""]
         facts: dict[str, Any] = {
             "claims": shown,
@@ -139,11 +153,11 @@ class PageUser:
             "places": {},
         }
         if self.corrections:
-            places = map(self.corrections.place_of, shown)
+            places = map(self.corrections.place_of, map(self._hide, claims))
             facts["places"] = dict(zip(shown, places, strict=True))
         answered = due.answer if _is_answered(due, shown) else None
         answer, session, end = self._session(
-            task,
+            fill(task, values),
             controller,
             watcher,
             replace(due, answer=answered),
@@ -173,8 +187,14 @@ class PageUser:
         if self.corrections and corrected:
             texts = [self.corrections.format(*pair) for pair in corrected.items()]
             raise SettingsError(_CORRECTED.format("; ".join(texts)))
-        self._keep(task, answer)
-        return self._recorded(task, session, end)
+        self._keep(fill(task, values), answer)
+        recorded = self._recorded(task, session, end)
+        for mark in map(_marked, answer.get("values", ())):
+            # it was marked on the screen before the step that followed
+            later = [step.screen for step in steps[mark.after :] if step.screen]
+            on = later[0] if later else end
+            recorded = with_value(recorded, mark.value, mark.region, on)
+        return recorded
 
     def keep_draft(self, runs_dir: Path) -> Draft:
         """Keep what the user does as a draft of the test's recording; return it."""
@@ -378,10 +398,16 @@ class PageUser:
             "test": self._test,
             "task": self._hide(task),
             "secrets": sorted(self._secrets),
+            "values": dict(self._values),
             "steps": [],
             "crops": {},
             "marked": [
-                {"box": list(vars(mark.region).values()), "claim": mark.claim}
+                {
+                    "box": list(vars(mark.region).values()),
+                    "claim": mark.claim,
+                    "value": mark.value,
+                    "after": mark.after,
+                }
                 for mark in due.marked
             ],
             **facts,
@@ -461,7 +487,7 @@ class PageUser:
     def _caption(self, action: DemonstratedAction) -> str:
         done = action.action
         if isinstance(done, TypeText):
-            done = TypeText(self._hide(done.text))
+            done = named(TypeText(self._hide(done.text)), self._values)
         return self._hide(format_caption(done, action.elements)) + (
             "" if action.is_exact else INEXACT
         )
@@ -595,7 +621,12 @@ class _Inbox:
 
 
 def _marked(sent: Mapping[str, Any]) -> Marked:
-    return Marked(Region(*map(int, sent["box"])), str(sent["claim"]))
+    return Marked(
+        Region(*map(int, sent["box"])),
+        str(sent.get("claim", "")),
+        str(sent.get("value", "")),
+        int(sent.get("after", 0)),
+    )
 
 
 def key_name(key: str, code: str, *, is_chord: bool) -> str:

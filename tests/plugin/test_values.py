@@ -18,6 +18,7 @@ import pytest
 from pytest_vnc_use.cli import main
 from support.forked_python import made_once, run_python
 from support.paths import PROGRAMS
+from support.till_project import review
 
 pytestmark = pytest.mark.desktop
 
@@ -27,7 +28,7 @@ SETS = [
     ("Zürich-Ötztal", "1234567.89"),
     ("x", "1"),
     ("<b>&amp;", "0.5"),
-    ("W" * 20, "7.10"),
+    ("W" * 12, "7.10"),
     ("naïve café", "15"),
     ("A.B", "99.99"),
     ("12.2", "Train"),
@@ -213,8 +214,29 @@ def test_other_value_without_place_drifts(bills: Path) -> None:
     write(sets=[("Boat trip", "7.00")])
     _, output = session("--vnc-record=replay", "-ovnc_gate_seconds=1")
     assert "inconclusive: drift before step 2 of 3" in output
-    assert "recorded with title='Train', amount='12.25'" in output
+    assert "title is 'Boat trip', recorded as 'Train'" in output
     assert "say so with --vnc-record=accept" in output
+
+
+@pytest.mark.slow
+def test_reviewer_says_where_values_show(bills: Path) -> None:
+    """With one other set; then the rest of them pass, also longer ones."""
+    program = [sys.executable, str(PROGRAMS / "bills.py")]
+    options = (
+        "--vnc-server=qt",
+        f"--vnc-app={shlex.join(program)}",
+        "--vnc-screen-size=800x400",
+        "-ovnc_gate_seconds=2",
+        "-p",
+        "no:pytest-vnc",
+    )
+    title, amount = "v\ntitle\n", "v\namount\n"
+    answers = (title, title, amount, title, amount)
+    ended = review(bills, answers, *options, "-k", "Boat")
+    assert (ended.code, len(ended.questions)) == (0, 5), ended.out
+    assert "v  it shows a value: title ('Boat trip', recorded as 'Train')" in ended.out
+    _, output = session("--vnc-record=replay")
+    assert "10 passed" in output
 
 
 @pytest.mark.parametrize(

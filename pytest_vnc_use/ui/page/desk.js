@@ -303,6 +303,8 @@ function renderQuestion() {
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   for (const kind of ["accept", "bug", "no"]) answer(kind).hidden = isOfCommit;
   for (const kind of ["mask", "mask_gate"]) answer(kind).hidden = !(kind in question.concerned);
+  $("question-values").replaceChildren(...Object.entries(question.values ?? {}).map(([name, text]) => (
+    createElement("button", `It shows the value ${name}`, { title: text, onclick: () => reply("value", name) }))));
   answer("mask").textContent = `Mask it in the test (${question.masked_px.toLocaleString("en")} px)`;
   $("question-masks").textContent = Object.entries(question.concerned).map(([kind, gates]) => `${answer(kind).textContent}: ${gates}.`).join(" ");
   const rejected = Object.entries(question.refused);

@@ -9,6 +9,8 @@ const CHORDS = [
   "super", "printscreen", "f11", "shift+escape",
 ];
 const WHEEL_CLICK_PX = 100;
+const VALUE = "\u0000"; // an option for a value begins with it, and no claim
+const MAX_SHOWN = 0.25; // of the screen, which a place of a value may be
 // A browser gives no character for these: the text comes later, by an input event.
 const COMPOSES = new Set(["Dead", "Process", "Unidentified", "Compose"]);
 
@@ -17,7 +19,8 @@ let undone = ""; // the test in which steps were undone, until its fresh desktop
 let kept = 0; // how many steps are repeated then
 let send = () => {};
 let canvas = null;
-let regions = []; // [{ box: [left, top, right, bottom], claim }]: a mask without a claim
+// [{ box: [left, top, right, bottom], claim, value, after }]: a mask without a claim and a value
+let regions = [];
 let button = ""; // the pointer's button that is down
 let move = null; // the newest move that is not sent yet
 let scrolled = { x: 0, y: 0 };
@@ -337,7 +340,7 @@ $("record-paste-form").onclose = () => {
   keys.focus({ preventScroll: true });
 };
 
-// Regions: drawn on the screen, or typed, then a mask or the evidence of a claim.
+// Regions: drawn on the screen, or typed, then a mask, the evidence of a claim, or the place of a value.
 
 const corners = ["left", "top", "right", "bottom"].map((name) => $(`region-${name}`));
 const isMarking = () => !$("region").hidden;
@@ -378,15 +381,25 @@ function showBoxes() {
     });
     $("record-screen").append(box);
   }
-  $("region-add").disabled = !drawn;
+  const isValue = $("region-kind").value.startsWith(VALUE);
+  const isLarge = Boolean(drawn) && isValue && areaOf(drawn) > MAX_SHOWN * canvas.width * canvas.height;
+  $("region-too-large").hidden = !isLarge;
+  $("region-add").disabled = !drawn || isLarge;
 }
+
+const areaOf = ([left, top, right, bottom]) => (right - left) * (bottom - top);
+
+const textOf = ({ claim, value }) => (value ? `Shows the value ${value}` : claim ? `Evidence of “${claim}”` : "Mask");
 
 function renderRegions() {
   const claims = question.claims.map((claim) => createElement("option", `shows: ${claim}`, { value: claim }));
-  $("region-no-claim").hidden = claims.length > 0;
-  $("region-kind").replaceChildren(...claims, createElement("option", "is masked", { value: "" }));
+  const values = Object.entries(question.values ?? {}).map(([name, text]) => (
+    createElement("option", `shows the value ${name}: ${text}`, { value: VALUE + name })));
+  $("region-no-claim").hidden = claims.length + values.length > 0;
+  $("region-values").hidden = !values.length;
+  $("region-kind").replaceChildren(...values, ...claims, createElement("option", "is masked", { value: "" }));
   $("regions").replaceChildren(...regions.map((region) => {
-    const item = createElement("li", `${region.claim ? `Evidence of “${region.claim}”` : "Mask"}: ${region.box.join(", ")} `);
+    const item = createElement("li", `${textOf(region)}: ${region.box.join(", ")} `);
     item.append(createElement("button", "Remove", { onclick: () => {
       regions = regions.filter((other) => other !== region);
       sendInput("marked", ...regions);
@@ -398,10 +411,13 @@ function renderRegions() {
 }
 
 corners.forEach((input) => { input.oninput = showBoxes; });
+$("region-kind").onchange = showBoxes;
 $("record-region").onclick = () => markRegion(!isMarking());
 $("region").onsubmit = (event) => {
   event.preventDefault();
-  regions.push({ box: drawnBox(), claim: $("region-kind").value });
+  const kind = $("region-kind").value;
+  const value = kind.startsWith(VALUE) ? kind.slice(VALUE.length) : "";
+  regions.push({ box: drawnBox(), claim: value ? "" : kind, value, after: question.steps.length });
   sendInput("marked", ...regions);
   corners.forEach((input) => { input.value = ""; });
   markRegion(false);
@@ -486,7 +502,8 @@ $("record-answers").onsubmit = (event) => {
     verdicts: Object.fromEntries(question.claims.map((claim, number) => [now(claim), answers.get(`claim-${number}`) ?? "unsure"])),
     corrected,
     claims: $("record-claims").value.split("\n"),
-    masks: regions.filter(({ claim }) => !claim).map(({ box }) => box),
+    masks: regions.filter(({ claim, value }) => !claim && !value).map(({ box }) => box),
+    values: regions.filter(({ value }) => value),
     regions: Object.fromEntries(regions.filter(({ claim }) => claim).map(({ box, claim }) => [now(claim), box])),
   });
   openForm(false);

@@ -1,0 +1,92 @@
+"""Values that a user types and marks on the page, and of which a reviewer says there
+where they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.types import Region
+from support.page_user import Recorder
+from support.vnc_servers import require_package
+
+require_package("starlette")
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
+
+FIELD = [66, 46, 354, 74]
+SOURCE = """
+import pytest
+
+@pytest.mark.parametrize("name", [{name!r}])
+@pytest.mark.vnc_task("Enter <value:name> and pay", expect=None)
+def test_till(name, vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == f"{{name}} pays 0.00"
+"""
+ALICE, BOB = SOURCE.format(name="alice"), SOURCE.format(name="Böb the 2nd")
+
+
+def by_hand(start: Callable[..., Recorder], **answers: object) -> str:
+    """Return the output of a session in which alice is recorded by hand."""
+    session = start(ALICE, "manual", "-ovnc_rehearse=0")
+    with session.user() as user:
+        assert user.question["task"] == "Enter alice and pay"
+        assert user.question["values"] == {"name": "alice"}
+        user.click(200, 60)
+        user.type("alice")
+        user.click(380, 224)
+        user.until(lambda question: len(question["steps"]) == 3)
+        assert 'type "<value:name>"' in user.page.questions[user.id]["steps"][1]
+        user.done(**answers)
+    done = session.ended()
+    assert done.code == 0, done.out
+    return done.out
+
+
+def test_value_marked_by_hand_replays_with_another(
+    start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    mark = {"box": FIELD, "claim": "", "value": "name", "after": 2}
+    output = by_hand(start, values=[mark])
+    assert "NOT REPEATED" not in output
+    file = tmp_path / "__vnc_recordings__/test_till/test_till/recording.json"
+    recording = load(file)
+    assert recording
+    (segment,) = recording.segments
+    assert getattr(segment.steps[1].action, "text", "") == "<value:name>"
+    shown = [[value.region for value in screen.values] for screen in segment.screens]
+    assert shown == [[], [], [Region(*FIELD)], [Region(*FIELD)]]
+    done = start(BOB, "replay").ended()
+    assert done.code == 0, done.out
+
+
+def test_value_said_on_page_replays_with_another(
+    start: Callable[..., Recorder],
+) -> None:
+    assert "no user has said yet where the screen shows" in by_hand(start)
+    said = {"kind": "value", "text": "name"}
+    session = start(BOB, "accept", "--vnc-ui", "-ovnc_gate_seconds=2")
+    questions = session.page.answer(said, said, said)
+    done = session.ended()
+    assert done.code == 0, done.out
+    values = {"name": "'Böb the 2nd', recorded as 'alice'"}
+    assert all(question["values"] == values for question in questions)
+    again = start(SOURCE.format(name="Eve"), "replay").ended()
+    assert again.code == 0, again.out
+
+
+def test_value_on_too_much_of_screen_is_error(start: Callable[..., Recorder]) -> None:
+    session = start(ALICE, "manual", "-ovnc_rehearse=0")
+    with session.user() as user:
+        user.click(200, 60)
+        user.type("alice")
+        user.click(380, 224)
+        user.until(lambda question: len(question["steps"]) == 3)
+        box = [0, 0, 800, 300]
+        user.done(values=[{"box": box, "claim": "", "value": "name", "after": 3}])
+    done = session.ended()
+    assert done.code == 1
+    assert "would be 75% of a screen, the maximum is 25%" in done.out
