@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import (
     MAX_SHOWN,
@@ -24,7 +25,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.images import differing
 from pytest_vnc_use.recordings.names import name_in
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import CARET_PX, Region
 from pytest_vnc_use.types.verdicts import end_state_claim
 
 _T = TypeVar("_T")
@@ -98,10 +99,8 @@ def with_value(segment: Segment, name: str, region: Region, on: Screen) -> Segme
     added = ShownValue(name=name, region=region)
 
     def shown(screen: Screen) -> Screen:
-        differs = differing(marked, screen.pixels())
-        for part in (*on.dynamic, *screen.dynamic):
-            part.region.part_of(differs)[:] = False
-        if region.part_of(differs).any():
+        differs = region.part_of(differing(marked, screen.pixels()))
+        if differs.any() and not box_of(differs).is_within(CARET_PX):
             return screen
         values = joined(screen.values, [added])
         check_share(values, (width, height))

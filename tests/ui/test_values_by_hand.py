@@ -17,7 +17,7 @@ from support.vnc_servers import require_package
 require_package("starlette")
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
-FIELD = [66, 46, 354, 74]
+FIELD = [63, 43, 357, 77]
 SOURCE = """
 import pytest
 
