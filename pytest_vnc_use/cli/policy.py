@@ -15,6 +15,7 @@ from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, combination, keys_of
 from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types import ApprovalRequest, Step
+from pytest_vnc_use.types.values import fill
 
 MAX_KEYS = 20
 """The maximum combinations of keys that are listed for one step."""
@@ -60,7 +61,8 @@ def replay_rulings(policy: Policy, run: Path) -> Iterator[tuple[str, bool]]:
     if the directory cannot be read.
     """
     trace = read_trace(run)
-    context = ReviewContext(trace.started.test_id, trace.started.task)
+    started = trace.started
+    context = ReviewContext(started.test_id, fill(started.task, started.values))
     steps: list[Step | ApprovalRequest] = [*trace.steps]
     if trace.open_approval:
         steps.append(trace.open_approval)

@@ -31,6 +31,7 @@ from pytest_vnc_use.runs.directory import Trace, write_atomically
 from pytest_vnc_use.runs.transcript import CaptionPart
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
 from pytest_vnc_use.types import SECRET_MARK, JsonObject
+from pytest_vnc_use.types.values import fill
 
 INDEX = "index.html"
 _MAX_TEXT = 1_000
@@ -166,7 +167,10 @@ def _sections(page: RunPage, links: Links) -> Iterator[str]:
     yield "\n".join(f"- Missing: {code(item)}" for item in view.damage)
     yield "## What was to be done"
     yield block(view.task, 2_000)
-    expected = page.trace.started.expect if page.trace else ()
+    expected: list[str] = []
+    if page.trace:
+        started = page.trace.started
+        expected = [fill(claim, started.values) for claim in started.expect]
     yield "\n".join(f"- to hold at the end: {code(claim)}" for claim in expected)
     yield "## What decided it"
     yield from _deciding(page, links)
@@ -341,7 +345,13 @@ def _argv_of_task(trace: Trace) -> list[str]:
     ]
     server = str(settings.get("server") or started.server) or "HOST::PORT"
     arguments = [f"{option.replace('_', '-')}={value}" for option, value in options]
-    return ["cua-vnc", "run", f"--vnc={server}", f"--task={started.task}", *arguments]
+    return [
+        "cua-vnc",
+        "run",
+        f"--vnc={server}",
+        f"--task={fill(started.task, started.values)}",
+        *arguments,
+    ]
 
 
 def _arguments(settings: JsonObject, names: tuple[str, ...]) -> Iterator[str]:

@@ -49,6 +49,7 @@ from pytest_vnc_use.types import (
     VerdictKind,
 )
 from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.types.values import fill
 
 VERDICT_TONES: dict[VerdictKind, Tone] = {
     "holds": "good",
@@ -349,7 +350,7 @@ def _view(
     return RunView(
         run_id=trace.path.name,
         test=short(trace.started.test_id or (ended.test if ended else ""), 500),
-        task=short(trace.started.task),
+        task=short(fill(trace.started.task, trace.started.values)),
         badges=list(_badges(trace, ended)),
         sentence=short(sentence),
         rule=short(rule, 300),
@@ -424,6 +425,8 @@ def _sentence(trace: Trace, ended: FinishedTest | None) -> tuple[str, str]:
 def _facts(trace: Trace, ended: FinishedTest | None) -> Iterator[tuple[str, str]]:
     yield "planner", phrases.format_planner(trace)
     yield "steps", f"{len(trace.steps)} of at most {trace.started.limits.steps}"
+    values = trace.started.values.items()
+    yield "values", ", ".join(f"{name}: {value}" for name, value in values)
     yield "time", f"{trace.seconds:.1f} s"
     tokens, dollars = (
         phrases.format_tokens(trace.usage),
@@ -604,7 +607,7 @@ def _claims(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
         badge = Badge(verdict.kind, VERDICT_TONES[verdict.kind])
         judging = short(phrases.format_judging(verdict), 500)
         yield ClaimView(
-            short(verdict.claim),
+            short(fill(verdict.claim, trace.started.values)),
             badge,
             short(verdict.reason),
             judging,

@@ -23,6 +23,7 @@ from pytest_vnc_use.safety.allow_always import PolicyChange, always_allowing
 from pytest_vnc_use.safety.rules import ReviewContext
 from pytest_vnc_use.types import ApprovalRequest, Outcome
 from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.types.values import fill
 from pytest_vnc_use.ui.link import Link
 
 LAST_LINES = 20
@@ -42,7 +43,8 @@ def question_of(
         request.proposal.confirmation,
         request.ruling,
     )
-    context = ReviewContext(trace.started.test_id, trace.started.task)
+    started = trace.started
+    context = ReviewContext(started.test_id, fill(started.task, started.values))
     for step in trace.steps:
         context = context.after(step)
     change, reason = None, ""
@@ -59,7 +61,7 @@ def question_of(
     return {
         "about": "approval",
         "test": trace.started.test_id,
-        "task": trace.started.task,
+        "task": context.task,
         "run": str(trace.path.resolve()),
         "step": request.number,
         "action": format_caption(action),

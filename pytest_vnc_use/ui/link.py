@@ -46,6 +46,7 @@ from pytest_vnc_use.types import (
     StepStarted,
 )
 from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.types.values import fill
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.screen import Framebuffer
@@ -351,7 +352,7 @@ class Watcher:
                     else f"waits for {event.planner}"
                 )
                 self._send_facts(
-                    task=self._hide(event.task),
+                    task=self._hide(fill(event.task, event.values)),
                     planner=event.planner,
                     doing=doing,
                     steps=[],
