@@ -67,8 +67,8 @@ _RESET_STATE = (
     " behind, in a fixture"
 )
 _SAY_PLACES = (
-    "run the test with other values and --vnc-record=accept, and say at each difference"
-    " that it shows a value"
+    "run the test with other values and --vnc-record=accept, and answer at each"
+    " difference that it shows a value"
 )
 Timer = tuple[pytest.Item, Any]
 """A timer of pytest-timeout: its item, and its settings."""
@@ -213,8 +213,8 @@ def rehearse(
 
 
 def _unknown_places(paths: Sequence[Path]) -> list[RehearsalFigures]:
-    """Return what is left to do where a recording has values of which no person has
-    said where they show: a rehearsal has the recorded ones.
+    """Return what is left to do where a recording has values of which no user has
+    stated where they show: a rehearsal has the recorded ones.
     """
     # numpy, which the test's agent has imported
     from pytest_vnc_use.recordings.store import read_recording
@@ -227,7 +227,7 @@ def _unknown_places(paths: Sequence[Path]) -> list[RehearsalFigures]:
     if not names:
         return []
     values = ", ".join(map(repr, names))
-    problem = f"no user has said yet where the screen shows the values {values}"
+    problem = f"no user has stated yet where the screen shows the values {values}"
     return [RehearsalFigures(0, repeated=False, problem=problem, advice=_SAY_PLACES)]
 
 

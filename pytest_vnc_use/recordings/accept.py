@@ -91,7 +91,7 @@ class Review:
         self.masks_at: dict[str, tuple[Region, ...]] = {}
         """The masks that the reviewer added to one screenshot, by its `Screen.gate`."""
         self.values_at: dict[str, tuple[ShownValue, ...]] = {}
-        """Where one screenshot shows a value, as the reviewer has said, likewise."""
+        """Where one screenshot shows a value, as the reviewer has stated, likewise."""
         self.replaced: list[Accepted] = []
         """Who let what take the place of recorded steps."""
         self.former_tasks: dict[str, str] = {}

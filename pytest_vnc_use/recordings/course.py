@@ -110,7 +110,7 @@ class Allowances:
 
     def masks_on(self, screen: Screen) -> tuple[Region, ...]:
         """Return `masks`, with those that a reviewer added to this screenshot alone, and
-        where it shows a value, as they said.
+        where it shows a value, as they stated.
         """
         if self.review is None:
             return self.masks

@@ -197,7 +197,7 @@ class Accepted(_Part):
 
 
 class ShownValue(_Part):
-    """A region that shows a value, as a person has said. No gate compares it."""
+    """A region that shows a value, as a user has stated. No gate compares it."""
 
     name: str
     region: Region

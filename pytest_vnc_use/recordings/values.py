@@ -72,8 +72,8 @@ def check_vouched(
     body_checks: bool,
     has_body: bool = True,
 ) -> None:
-    """Raise SettingsError where the end of a task shows a value that nobody would look
-    at: no gate compares it.
+    """Raise SettingsError where the end of a task shows a value that neither a judge
+    nor a user looks at: no gate compares it.
     """
     if body_checks and has_body:
         return
@@ -96,7 +96,7 @@ def check_vouched(
 
 
 def places_unknown(recording: Recording) -> list[str]:
-    """Return the names of the values of which no person has said where they show."""
+    """Return the names of the values of which no user has stated where they show."""
     names: dict[str, None] = {}
     said: set[str] = set()
     for segment in recording.segments:

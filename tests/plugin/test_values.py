@@ -131,7 +131,7 @@ def record(directory: Path) -> Path:
     code, output = session("--vnc-record=auto", "-k", "Train-12.25")
     assert code == 0, output
     assert "NOT REPEATED" in output
-    assert "no user has said yet where the screen shows the values" in output
+    assert "no user has stated yet where the screen shows the values" in output
     return directory
 
 

@@ -66,7 +66,7 @@ def test_value_marked_by_hand_replays_with_another(
 def test_value_said_on_page_replays_with_another(
     start: Callable[..., Recorder],
 ) -> None:
-    assert "no user has said yet where the screen shows" in by_hand(start)
+    assert "no user has stated yet where the screen shows" in by_hand(start)
     said = {"kind": "value", "text": "name"}
     session = start(BOB, "accept", "--vnc-ui", "-ovnc_gate_seconds=2")
     questions = session.page.answer(said, said, said)
