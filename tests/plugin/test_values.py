@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pytest_vnc_use.cli import main
 from support.forked_python import made_once, run_python
 from support.paths import PROGRAMS
 from support.till_project import review
+from support.vnc_servers import require
 
 pytestmark = pytest.mark.desktop
 
@@ -66,23 +68,35 @@ PLACES = (
     ("end1", "title", "160,240,460,280"),
     ("end1", "amount", "160,300,460,340"),
 )
+ON_PAGE = (
+    ("s2", "title", "160,40,468,78"),
+    ("s3", "title", "160,40,468,78"),
+    ("s3", "amount", "160,100,468,138"),
+    ("end1", "title", "160,240,460,270"),
+    ("end1", "amount", "160,300,460,330"),
+)
+SCRIPTS = [("列車の旅", "7"), ("Поезд", "1.5"), ("Τρένο", "3"), ("Ünï", "12.250")]
 RECORDING = Path("__vnc_recordings__/test_bills/test_bill/recording.json")
 
 
-def session(*options: str, fault: str = "", **environment: str) -> tuple[int, str]:
+def session(*options: str, fault: str = "", page: bool = False) -> tuple[int, str]:
     """Return the exit code and the output of a session in the working directory."""
     program = [sys.executable, str(PROGRAMS / "bills.py"), f"--fault={fault}"]
+    server = "qt"
+    if page:
+        program = [sys.executable, str(PROGRAMS / "bills_page.py")]
+        server = "xvnc"
     done = run_python(
         "pytest",
         "-p",
         "no:cacheprovider",
-        "--vnc-server=qt",
+        f"--vnc-server={server}",
         f"--vnc-app={shlex.join(program)}",
         "--vnc-screen-size=800x400",
         "-ovnc_gate_seconds=5",
         *options,
         cwd=Path.cwd(),
-        env={"VNC_USE_REHEARSE": "0", **os.environ, "CI": "", **environment},
+        env={"VNC_USE_REHEARSE": "0", **os.environ, "CI": ""},
         timeout=400,
     )
     return done.returncode, done.stdout + done.stderr
@@ -115,8 +129,8 @@ def vnc_judge():
 CLAIM = "the last bill is <value:title> over <value:amount>"
 
 
-def say_places() -> None:
-    for gate, name, region in PLACES:
+def say_places(places: Sequence[tuple[str, str, str]] = PLACES) -> None:
+    for gate, name, region in places:
         command = ["mask", "test_bills.py::test_bill", region]
         assert main([*command, f"--at={gate}", f"--value={name}"]) == 0
 
@@ -207,6 +221,25 @@ def test_one_recording_serves_ten_sets(bills: Path) -> None:
     code, output = session("--vnc-record=replay")
     assert code == 0, output
     assert "10 passed" in output
+    assert RECORDING.read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_values_of_page_have_any_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("Xtigervnc")
+    monkeypatch.chdir(tmp_path)
+    Path("pytest.ini").write_text("[pytest]\n")
+    Path("conftest.py").write_text(PLANS)
+    write(sets=[("Train", "12.25"), *SCRIPTS])
+    code, output = session("--vnc-record=auto", "-k", "Train", page=True)
+    assert code == 0, output
+    say_places(ON_PAGE)
+    before = RECORDING.read_bytes()
+    _, output = session("--vnc-record=replay", page=True)
+    assert "5 passed" in output
     assert RECORDING.read_bytes() == before
 
 
