@@ -19,6 +19,7 @@ from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.runs.directory import Trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import SECRET_MARK, Region
+from pytest_vnc_use.types.values import value_mark, value_names
 
 _TEST = '''\
 """{origin}"""
@@ -72,6 +73,11 @@ class CodegenRequest:
         """
         if not self.task.strip():
             raise SettingsError(f"--task must be non-empty text, got {self.task!r}")
+        if names := value_names(self.task, *self.expect):
+            raise SettingsError(
+                f"cua-vnc record has no values, got {value_mark(names[0])}. Write the"
+                " test, and record it with --vnc-record=manual"
+            )
         if not all(claim.strip() for claim in self.expect):
             raise SettingsError(
                 f"--expect must be text about the screen, got {list(self.expect)!r}"

@@ -5,6 +5,7 @@ recording that it replays or makes.
 from __future__ import annotations
 
 import warnings
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -452,7 +453,8 @@ def agent_of_test(
         test_id=item.nodeid,
         recorded_test=state.recorded_test,
     )
-    session.of_test = item.funcargs
+    callspec = getattr(item, "callspec", None)
+    session.of_test = ChainMap(item.funcargs, callspec.params if callspec else {})
     agent = VncUseAgent.of(session)
     state.agent = agent
     state.runs = agent.runs

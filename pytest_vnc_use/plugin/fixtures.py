@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,13 +39,17 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
     `record`. Of several markers, the settings that all of them share count; a setting
     of only one marker holds for its task.
     """
-    from pytest_vnc_use.plugin import markers, options, state
+    from pytest_vnc_use.plugin import ending, markers, options, state
     from pytest_vnc_use.settings.layers import merge
 
     agreed = markers.agreed(state.state_of(request.node).marked.specs)
-    return merge(
+    settings = merge(
         *options.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)")
     )
+    follows = {"manual": "accept", "rewrite": "auto"}
+    if settings.record in follows and ending.is_recorded(request.node):
+        return replace(settings, record=follows[settings.record])
+    return settings
 
 
 @pytest.fixture

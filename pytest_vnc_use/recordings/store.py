@@ -601,6 +601,10 @@ def recordings_of(test: str) -> list[Path]:
     called = f"{module_path.name}::{name}"
     selected = [path for path in paths if not name or _is_of(path, called)]
     if not selected:
+        # One recording serves all sets of parameters that have a value.
+        shared = directory_name(called.partition("[")[0])
+        selected = [path for path in paths if path.parent.name == shared]
+    if not selected:
         have = ", ".join(path.parent.name for path in paths) or "nothing"
         raise RecordingError(
             f"there is no recording of {test!r} beside {str(module_path)!r}; recorded"

@@ -83,11 +83,16 @@ def check_names(
                 f" name for the value, or write <secret:{name}>"
             )
         if name not in known:
-            there = ", ".join(map(repr, known)) or "none"
+            there = ", ".join(map(repr, filter(_may_be_value, known))) or "none"
             raise SettingsError(
                 f"{value_mark(name)} is no parameter or fixture of this test, and not in"
                 f" values={{…}}. Its values can be: {there}"
             )
+
+
+def _may_be_value(name: str) -> bool:
+    """Return whether a message lists the name: no fixture of this plugin or pytest."""
+    return name != "request" and not name.startswith(("vnc_", "_"))
 
 
 def _text_of(name: str, value: object, hide: Callable[[str], str]) -> str:

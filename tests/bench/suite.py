@@ -188,6 +188,7 @@ class Suite:
             apply(self.repository, edit)
         self.flows = {**FLOWS, **change.flows}
         due = [test for test in tests if change.tests in test]
+        due += change.added
         for test, (gate, flow) in change.inserted.items():
             self.check(f"{name}, edited", self.edited(test, gate, flow))
         others = [test for test in due if test not in change.inserted]

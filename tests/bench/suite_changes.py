@@ -174,8 +174,9 @@ class Edit:
 class Change:
     """What a program's or a test's author changes.
 
-    `tests` are the words by which the tests are found that may meet it. `flows` are
-    done from now on, and their tests are recorded again even if they still pass.
+    `tests` are the words by which the tests are found that may meet it; `added` are there
+    from now on. `flows` are done from now on, and their tests are recorded again even if
+    they still pass.
     `inserted` has for a test the gate before which its user inserts steps, and those.
     """
 
@@ -183,6 +184,7 @@ class Change:
     of_program: Sequence[Edit] = ()
     of_tests: Sequence[Edit] = ()
     version: str = OLD
+    added: Sequence[str] = ()
     flows: Mapping[str, Flow] = field(default_factory=dict)
     inserted: Mapping[str, tuple[str, Flow]] = field(default_factory=dict)
 
@@ -237,14 +239,7 @@ CHANGES: Mapping[str, Change] = {
                 '[("Coffee", "450"), ("Cocoa", "380")]',
             )
         ],
-        flows={
-            ANOTHER_PRODUCT: [
-                tab("products", "insert"),
-                *filled("name", "Cocoa"),
-                *filled("cents", "380"),
-                *SAVED,
-            ]
-        },
+        added=[ANOTHER_PRODUCT],
     ),
 }
 BUGS: Mapping[str, Bug] = {

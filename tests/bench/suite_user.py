@@ -41,6 +41,8 @@ SHOWN = """(() => {
     const box = found && found.getBoundingClientRect();
     return box && box.width ? [box.x + box.width / 2, box.y + box.height / 2] : null;
 })()"""
+TEXT_AT = """((found) => found ? (found.value ?? found.innerText).trim() : "")(
+    document.elementFromPoint(%s))"""
 SEEN = """document.readyState === "complete"
     && new RegExp(%s).test(document.body.innerText)"""
 
@@ -173,6 +175,8 @@ class BrowserUser:
             case None if self._has_moved(question):
                 can_continue = "hand" not in question["refused"]
                 self._press(page, "Continue by hand…" if can_continue else "No")
+            case None if name := self._value_at(question):
+                self._press(page, f"It shows the value {name}")
             case None:
                 self._press(page, "Accept: the screen now is right")
 
@@ -186,6 +190,18 @@ class BrowserUser:
             if shown and max(abs(shown[0] - x), abs(shown[1] - y)) > SAME_PX:
                 return True
         return False
+
+    def _value_at(self, question: dict[str, Any]) -> str:
+        """Return the name of the value that the first difference shows; "" for none."""
+        if not question["values"]:
+            return ""
+        left, top, right, bottom = question["boxes"][0]
+        at = f"{(left + right) / 2}, {(top + bottom) / 2}"
+        shown = self._ask_program(f"[{TEXT_AT % at}]")[0]
+        for name, text in question["values"].items():
+            if text.startswith(repr(shown)):
+                return str(name)
+        return ""
 
     def _press(self, page: Any, name: str) -> None:
         self.answers += 1
