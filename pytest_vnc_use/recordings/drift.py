@@ -321,13 +321,9 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
         │ Total: 3.0[0]  │      [ ] is the box of the difference, the digit that changed
         │(Total: 3.00   )│      ( ) is the cell: the line, and the blank beside it
     """
-    ring = box.grown(_BORDER_PX, seen.shape)
-    ink = np.zeros(seen.shape, np.bool_)
-    for screen in (recorded, seen):
-        background = _background_around(box, ring, screen)
-        if background is None:
-            return ring
-        ink |= screen != background
+    ink = _ink_around(box, recorded, seen)
+    if ink is None:
+        return box.grown(_BORDER_PX, seen.shape)
     if block := _block_around(ink, box):
         return block.grown(1, seen.shape)
 
@@ -356,25 +352,34 @@ def value_cell(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     """Return the place of a value in which a difference lies: its word, with the blank
     around it, for longer and taller ones. A word beside it, such as a label, is outside.
     """
-    height, width = seen.shape
-    ring = box.grown(_BORDER_PX, width, height)
-    ink = np.zeros(seen.shape, np.bool_)
-    for screen in (recorded, seen):
-        background = _background_around(box, ring, screen)
-        if background is None:
-            return ring
-        ink |= screen != background
+    ink = _ink_around(box, recorded, seen)
+    if ink is None:
+        return box.grown(_BORDER_PX, seen.shape)
     rows = lines_beside(ink, box, 0)
     top, bottom = grown_ends(rows, box.top, box.bottom, _ROWS_PX)
     box = replace(box, top=top, bottom=bottom)
     columns = lines_beside(ink, box, 1)
     left, right = grown_ends(columns, box.left, box.right, _LETTERS_PX)
-    left -= _blank_until(columns[:left][::-1], width)
-    right += _blank_until(columns[right:], width)
-    room_px = (box.bottom - box.top) // 2
-    above = _blank_until(rows[: box.top][::-1], room_px)
-    below = _blank_until(rows[box.bottom :], room_px)
-    return Region(left, box.top - above, right, box.bottom + below)
+    left -= _blank_until(columns[:left][::-1], left)
+    right += _blank_until(columns[right:], len(columns))
+    room_px = box.height // 2
+    top -= _blank_until(rows[:top][::-1], room_px)
+    bottom += _blank_until(rows[bottom:], room_px)
+    return Region(left, top, right, bottom)
+
+
+def _ink_around(box: Region, recorded: Pixels, seen: Pixels) -> Mask | None:
+    """Return what has another colour than the plain background around a box, on either
+    screen; None if there is none.
+    """
+    ring = box.grown(_BORDER_PX, seen.shape)
+    ink = np.zeros(seen.shape, np.bool_)
+    for screen in (recorded, seen):
+        background = _background_around(box, ring, screen)
+        if background is None:
+            return None
+        ink |= screen != background
+    return ink
 
 
 def places_of_value(
