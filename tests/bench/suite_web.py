@@ -95,9 +95,7 @@ def test_products_are_sorted() -> None:
 
 
 @pytest.mark.parametrize(("name", "cents"), [("Coffee", "450")])
-@pytest.mark.vnc_task(
-    "Add the product <value:name> for <value:cents> cents", expect=None
-)
+@pytest.mark.vnc_task("Add the product Coffee for <value:cents> cents", expect=None)
 def test_product_is_added(
     name: str, cents: str, shop: Path, vnc_desktop: object
 ) -> None:
