@@ -9,11 +9,11 @@ replayed, and writes what takes its place; `segment_run` has one segment with it
 where a gate stays closed; `evidence` has what was judged.
 
 `store` has the files, `named` those that several tests share, `masks` what is not
-compared. `build` makes a segment of a live run, `manual` one of a run by hand,
-`rehearse` learns. `drift` has the messages about a closed gate, `question` what a
-reviewer is asked about it, `reviewer` their answers in a session, `accept` what is
-written of them, and `targets` finds what moved. `images` and `same_text` compare
-pixels, and `moving` finds dynamic regions.
+compared, `values` the names that steps have in place of values. `build` makes a
+segment of a live run, `manual` one of a run by hand, `rehearse` learns. `drift` has the
+messages about a closed gate, `question` what a reviewer is asked about it, `reviewer`
+their answers in a session, `accept` what is written of them, and `targets` finds what
+moved. `images` and `same_text` compare pixels, and `moving` finds dynamic regions.
 
 The modes of `--vnc-record` are in this module, because they need none of the libraries
 for images.

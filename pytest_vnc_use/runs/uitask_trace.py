@@ -67,6 +67,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.values import fill
 
 FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
 FINISH = "finish"
@@ -330,7 +331,9 @@ def read_execution(path: Path) -> Execution:
     execution = Execution(params=next(finishes, {}) or {}, steps=steps)
     with suppress(RunDirectoryError):  # it is not in a run directory
         started = read_trace(file.parent).started
-        return replace(execution, run_id=started.run_id, task=started.task)
+        return replace(
+            execution, run_id=started.run_id, task=fill(started.task, started.values)
+        )
     return execution
 
 

@@ -15,9 +15,9 @@ from pytest_vnc_use.recordings.values import filled, with_names
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import KeyCombo, TypeText
+from pytest_vnc_use.types import KeyCombo, Proposal, TypeText
 from pytest_vnc_use.types.values import fill, value_mark, value_names, values_of
-from support.memory_desktop import ListPlanner, PaintedController, finished
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
 
 SECRET = "hunter2!"
 
@@ -72,6 +72,13 @@ def test_planner_sees_value_and_run_has_name(tmp_path: Path) -> None:
     assert result.task == "Pay <value:sum> with <secret:CODE>"
     started = read_trace(result.run_dir).started
     assert (started.task, started.values) == (result.task, {"sum": "7.5"})
+
+
+def test_run_with_value_is_performed_again(tmp_path: Path) -> None:
+    planner = ListPlanner([act(Proposal(TypeText("7"))), finished()])
+    with agent(tmp_path, planner) as made:
+        result = made.run("Pay <value:sum>", values={"sum": 7})
+        assert made.reenact(result.run_dir).task == "Pay 7"
 
 
 MARKED = """
