@@ -130,9 +130,11 @@ CLAIM = "the last bill is <value:title> over <value:amount>"
 
 
 def say_places(places: Sequence[tuple[str, str, str]] = PLACES) -> None:
+    codes = set()
     for gate, name, region in places:
         command = ["mask", "test_bills.py::test_bill", region]
-        assert main([*command, f"--at={gate}", f"--value={name}"]) == 0
+        codes.add(main([*command, f"--at={gate}", f"--value={name}"]))
+    assert codes == {0}
 
 
 def record(directory: Path) -> Path:

@@ -94,6 +94,39 @@ def test_next_set_is_asked_in_same_session(start: Callable[..., Recorder]) -> No
     assert len(questions) in (2, 3)
 
 
+NEW_EACH_TIME = """
+import uuid, pytest
+
+@pytest.fixture
+def name():
+    return uuid.uuid4().hex[:8]
+
+@pytest.mark.vnc_task("Enter <value:name> and pay", expect=None)
+def test_till(name, vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == f"{name} pays 0.00"
+"""
+
+
+def test_undo_repeats_step_with_new_value(
+    start: Callable[..., Recorder], tmp_path: Path
+) -> None:
+    session = start(NEW_EACH_TIME, "manual", "-ovnc_rehearse=0")
+    with session.user() as user:
+        user.click(200, 60)
+        user.type(user.question["values"]["name"])
+        user.click(140, 224)
+        user.until(lambda question: len(question["steps"]) == 3)
+        user.undo()
+    with session.user() as user:
+        user.until(lambda question: len(question["steps"]) == 2)
+        user.until(lambda question: "repeating" not in question["notice"])
+        user.click(380, 224)
+    done = session.ended()
+    assert done.code == 0, done.out
+    file = tmp_path / "__vnc_recordings__/test_till/test_till/recording.json"
+    assert '"text": "<value:name>"' in file.read_text("utf-8")
+
+
 def test_value_on_too_much_of_screen_is_error(start: Callable[..., Recorder]) -> None:
     session = start(ALICE, "manual", "-ovnc_rehearse=0")
     with session.user() as user:
