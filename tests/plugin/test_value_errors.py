@@ -114,6 +114,46 @@ def test_wrong_value_of_marker_is_usage_error(
     assert message in result.stderr.str()
 
 
+NAMED = """
+from pytest_vnc_use.plugin.renamed import key_of
+
+def pytest_collection_finish(session):
+    for item in session.items:
+        print("KEY", key_of(item).test, key_of(item).parameters)
+"""
+SETS = """
+import pytest
+
+@pytest.mark.parametrize("language", ["de"])
+@pytest.mark.parametrize("title, line", [("a-b", "x"), ("c", "y")])
+@pytest.mark.parametrize(("size",), [(1,)], ids=["one"])
+@pytest.mark.vnc_task("Open <value:title>", expect=None)
+def test_it(title, line, language, size, vnc_desktop): ...
+
+@pytest.mark.parametrize("title", ["a", "b"])
+@pytest.mark.vnc_task("Open it", expect=None)
+def test_other(title, vnc_desktop): ...
+
+@pytest.mark.parametrize("title", ["a", "b"])
+@pytest.mark.vnc_task("Open <value:title>", expect=None)
+def test_alone(title, vnc_desktop): ...
+"""
+
+
+def test_sets_with_value_share_recording(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(NAMED)
+    pytester.makepyfile(test_sets=SETS)
+    options = ("-p", "no:pytest-vnc", "-o", "vnc_repeat=2", "--collect-only", "-q")
+    result = pytester.runpytest_subprocess(*options)
+    keys = [line for line in result.outlines if line.startswith("KEY")]
+    assert [*dict.fromkeys(keys)] == [
+        "KEY test_sets.py::test_it[one-de] ('language', 'size')",
+        "KEY test_sets.py::test_other[a] ('title',)",
+        "KEY test_sets.py::test_other[b] ('title',)",
+        "KEY test_sets.py::test_alone ()",
+    ]
+
+
 TABLE = """
 [[test]]
 name = "bill"
