@@ -25,7 +25,6 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.plain_text import line, plain
 from pytest_vnc_use.plugin import reruns
-from pytest_vnc_use.plugin.markers import authored_name
 from pytest_vnc_use.plugin.state import (
     SETTINGS,
     Call,
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.recordings.record import RecordedTest
 
-RECORDED = pytest.StashKey[set[str]]()
-"""The tests with values that the session has recorded, without their parameters."""
 PROPOSED = (
     "proposed, as CI is set: accept what the model did with `cua-vnc ui --review {}`"
 )
@@ -190,7 +187,7 @@ def _finish(
     if finished.written and proposed_in:
         _note_proposal(item)
     elif finished.written:
-        item.config.stash.setdefault(RECORDED, set()).add(_shared_test(item))
+        reruns.note_recorded(item)
         # The test may have left the working directory, or removed it.
         start = item.config.invocation_params.dir
         directories = [
@@ -202,21 +199,6 @@ def _finish(
         places = " and ".join(dict.fromkeys(directories))
         state.add_note("recording", f"{how} {places}")
     return () if recorded_test.is_reviewed else finished.written
-
-
-def is_recorded(item: pytest.Item) -> bool:
-    """Return whether the session has recorded the test with other values, so that this
-    recording is replayed and not made again.
-    """
-    specs = state_of(item).marked.specs
-    has_values = any(spec.value_names for spec in specs)
-    recorded = item.config.stash.get(RECORDED, set())
-    return has_values and _shared_test(item) in recorded
-
-
-def _shared_test(item: pytest.Item) -> str:
-    name, _ = authored_name(item)
-    return f"{item.path}::{name}"
 
 
 def _note_unwritten(

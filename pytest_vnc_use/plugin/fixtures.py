@@ -39,7 +39,7 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
     `record`. Of several markers, the settings that all of them share count; a setting
     of only one marker holds for its task.
     """
-    from pytest_vnc_use.plugin import ending, markers, options, state
+    from pytest_vnc_use.plugin import markers, options, reruns, state
     from pytest_vnc_use.settings.layers import merge
 
     agreed = markers.agreed(state.state_of(request.node).marked.specs)
@@ -47,7 +47,7 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
         *options.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)")
     )
     follows = {"manual": "accept", "rewrite": "auto"}
-    if settings.record in follows and ending.is_recorded(request.node):
+    if settings.record in follows and reruns.is_recorded(request.node):
         return replace(settings, record=follows[settings.record])
     return settings
 

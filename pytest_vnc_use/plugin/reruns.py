@@ -32,6 +32,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunDirectoryError, VncUseError
 from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.plugin import costs, terminal
+from pytest_vnc_use.plugin.markers import authored_name
 from pytest_vnc_use.plugin.state import (
     SETTINGS,
     STATE,
@@ -62,6 +63,8 @@ have undone.
 """
 REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
 """The tasks of the previous attempt, to be repeated."""
+RECORDED = pytest.StashKey[set[str]]()
+"""The tests that the session has recorded, without parameters that are values."""
 _RESET_STATE = (
     "the test passed when it was recorded, but not the next time: reset what it leaves"
     " behind, in a fixture"
@@ -180,6 +183,26 @@ def reused_desktop_reason(settings: Settings) -> str:
     return "the desktop is not started here, so it is not fresh"
 
 
+def note_recorded(item: pytest.Item) -> None:
+    """Note that the session has recorded a test."""
+    item.config.stash.setdefault(RECORDED, set()).add(_shared_test(item))
+
+
+def is_recorded(item: pytest.Item) -> bool:
+    """Return whether the session has recorded the test with other values, so that this
+    recording is replayed and not made again.
+    """
+    specs = state_of(item).marked.specs
+    has_values = any(spec.value_names for spec in specs)
+    recorded = item.config.stash.get(RECORDED, set())
+    return has_values and _shared_test(item) in recorded
+
+
+def _shared_test(item: pytest.Item) -> str:
+    name, _ = authored_name(item)
+    return f"{item.path}::{name}"
+
+
 def rehearse(
     item: pytest.Function,
     nextitem: pytest.Item | None,
@@ -205,7 +228,9 @@ def rehearse(
             # the test has passed, and is reported; then the session ends
             item.session.shouldstop = "Ctrl-C in a rehearsal"
             state.add_note("rehearsal", "not rehearsed to the end: Ctrl-C")
-    if all(rehearsal.repeated for rehearsal in figures):
+    # Where one is recorded by hand, the next set is asked about its places.
+    is_asked = settings.record == "manual" and nextitem and is_recorded(nextitem)
+    if not is_asked and all(rehearsal.repeated for rehearsal in figures):
         figures += _unknown_places(paths)
     if figures:
         state.rehearsed.figures = to_json(figures)

@@ -91,6 +91,7 @@ def test_next_set_is_asked_in_same_session(start: Callable[..., Recorder]) -> No
     questions = session.page.answer(said, said, said)
     done = session.ended()
     assert "3 passed" in done.out
+    assert "NOT REPEATED" not in done.out
     assert len(questions) in (2, 3)
 
 
