@@ -324,9 +324,9 @@ def _sets_of(item: pytest.Item, parameters: Iterable[str]) -> list[list[str]]:
         decorated.append({name.strip() for name in names})
     sets: list[list[str]] = []
     for parameter in parameters:
-        newest = sets[-1] if sets else []
-        if any(names.issuperset([*newest, parameter]) for names in decorated if newest):
-            newest.append(parameter)
+        together = [*sets[-1], parameter] if sets else []
+        if sets and any(names.issuperset(together) for names in decorated):
+            sets[-1] = together
         else:
             sets.append([parameter])
     return sets

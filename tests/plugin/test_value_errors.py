@@ -10,12 +10,17 @@ from hypothesis import given, settings, strategies as st
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.toml import read_task_file
-from pytest_vnc_use.recordings.format import RecordedStep, Screen
-from pytest_vnc_use.recordings.values import filled, with_names
+from pytest_vnc_use.recordings.format import (
+    RecordedStep,
+    Screen,
+    Segment,
+    ShownValue,
+)
+from pytest_vnc_use.recordings.values import check_vouched, filled, with_names
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import KeyCombo, Proposal, TypeText
+from pytest_vnc_use.types import KeyCombo, Proposal, Region, TypeText
 from pytest_vnc_use.types.values import fill, value_mark, value_names, values_of
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 
@@ -283,3 +288,34 @@ def test_value_that_a_replay_cannot_type_is_error(
     with pytest.raises(SettingsError) as error:
         with_names(steps, values)
     assert message in str(error.value)
+
+
+SHOWN = ShownValue(name="title", region=Region(0, 0, 9, 9))
+
+
+@pytest.mark.parametrize(
+    ("expect", "by_body", "has_body", "remedy"),
+    [
+        ([], False, True, "assert title in vnc_desktop.read_file"),
+        (["it shows <value:amount>"], False, True, "expect='the screen shows"),
+        ([], True, False, "expect='the screen shows <value:title>'"),
+    ],
+)
+def test_end_that_shows_value_needs_check(
+    expect: list[str], *, by_body: bool, has_body: bool, remedy: str
+) -> None:
+    segment = Segment(task="Open it", end=Screen(values=(SHOWN,)))
+    with pytest.raises(SettingsError) as error:
+        check_vouched(segment, expect, body_checks=by_body, has_body=has_body)
+    assert remedy in str(error.value)
+    assert ("vnc_desktop" in str(error.value)) == has_body
+
+
+@pytest.mark.parametrize(
+    ("expect", "by_body"), [(["it shows <value:title>"], False), ([], True)]
+)
+def test_end_that_is_checked_may_show_value(
+    expect: list[str], *, by_body: bool
+) -> None:
+    segment = Segment(task="Open it", end=Screen(values=(SHOWN,)))
+    check_vouched(segment, expect, body_checks=by_body)

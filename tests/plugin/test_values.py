@@ -126,6 +126,7 @@ class Notes:
 def vnc_judge():
     return Notes()
 """
+OTHER = "the bill is shown"
 CLAIM = "the last bill is <value:title> over <value:amount>"
 
 
@@ -165,7 +166,7 @@ def claimed(bills: Path) -> Path:
     """The same with a claim that a judge answered, and without a judge."""
     shutil.rmtree("__vnc_recordings__")
     Path("conftest.py").write_text(PLANS + JUDGE)
-    write(TEST.replace("expect=None", f"expect={CLAIM!r}"))
+    write(TEST.replace("expect=None", f"expect={[CLAIM, OTHER]!r}"))
     code, output = session("--vnc-record=auto", "-k", "Train-12.25")
     assert code == 0, output
     say_places()
@@ -178,12 +179,15 @@ def claimed(bills: Path) -> Path:
 def test_claim_with_value_is_judged_for_each(claimed: Path) -> None:
     code, output = session("--vnc-record=replay", "-k", "Train-12.25")
     assert code == 0, output
-    (evidence,) = stored()["segments"][0]["claims"]
+    evidence, other = stored()["segments"][0]["claims"]
+    assert (other["claim"], "values" in other) == (OTHER, False)
     assert evidence["claim"] == CLAIM
     assert evidence["values"] == {"title": "Train", "amount": "12.25"}
 
     _, output = session("--vnc-record=replay", "-k", "Boat")
+    assert "2 of 2 claims do not certainly hold" in output
     assert "claim 'the last bill is Boat trip over 7.00' is unsure" in output
+    assert "which shows another value of 'title'" in output
     assert "it was judged with <value:title> = 'Train', not 'Boat trip'" in output
 
     before = RECORDING.read_bytes()
@@ -191,7 +195,7 @@ def test_claim_with_value_is_judged_for_each(claimed: Path) -> None:
     code, output = session("--vnc-record=auto", "-k", "Boat or Train-12.25")
     assert code == 0, output
     asked = Path("claims.txt").read_text(encoding="utf-8").splitlines()
-    assert asked == ["the last bill is Boat trip over 7.00"]
+    assert asked == ["the last bill is Boat trip over 7.00", OTHER]
     assert RECORDING.read_bytes() == before
 
 

@@ -389,7 +389,10 @@ function showBoxes() {
 
 const areaOf = ([left, top, right, bottom]) => (right - left) * (bottom - top);
 
-const textOf = ({ claim, value }) => (value ? `Shows the value ${value}` : claim ? `Evidence of “${claim}”` : "Mask");
+function textOf({ claim, value }) {
+  if (value) return `Shows the value ${value}`;
+  return claim ? `Evidence of “${claim}”` : "Mask";
+}
 
 function renderRegions() {
   const claims = question.claims.map((claim) => createElement("option", `shows: ${claim}`, { value: claim }));
