@@ -297,7 +297,8 @@ def test_undo_to_second_step_repeats_two(start: Start, tmp_path: Path) -> None:
         user.event("marked", {"box": [0, 0, 40, 20], "claim": ""})
         user.undo(keep=2)
     with session.user() as user:
-        assert user.question["marked"] == [{"box": [0, 0, 40, 20], "claim": ""}]
+        mask = {"box": [0, 0, 40, 20], "claim": "", "value": "", "after": 0}
+        assert user.question["marked"] == [mask]
         await_repeated(user, 2)
         add(user)
         pay(user)
