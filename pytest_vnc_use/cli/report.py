@@ -8,6 +8,7 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pytest_vnc_use.cli import Commands
@@ -15,6 +16,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.results import RESULTS, write_results
 from pytest_vnc_use.report.summaries import append_job_summary, lines
+from pytest_vnc_use.runs.progress import can_show
 from pytest_vnc_use.runs.transcript import line, plain
 
 _DEFAULT = "vnc-report"
@@ -27,6 +29,7 @@ the runs that cannot be shown
 """
 NOT_SHOWN = 1
 BAD = 1
+_STDERR = 2
 
 
 def add(commands: Commands) -> None:
@@ -136,7 +139,13 @@ def _report(arguments: argparse.Namespace) -> int:
         and all(run.parent == paths[0] for run in runs)
     )
     directory = Path(arguments.directory or (paths[0] if beside else _DEFAULT))
-    page = pages.write_report(runs, directory, session, one_file=arguments.one_file)
+    page = pages.write_report(
+        runs,
+        directory,
+        session,
+        one_file=arguments.one_file,
+        note_progress=_progress_line(len(runs)),
+    )
     print(line(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     if whole is None:
         for problem in problems:
@@ -166,6 +175,21 @@ def _with_name(text: str) -> Path:
     """Return the path, made absolute if it does not end with a name, such as `..`."""
     path = Path(text)
     return path.resolve() if path.name in ("", "..") else path
+
+
+def _progress_line(total: int) -> Callable[[int], object] | None:
+    """Return the function that shows on a terminal how many of the runs are done; None
+    without a terminal.
+    """
+    if not can_show(_STDERR):
+        return None
+
+    def note_progress(done: int) -> None:
+        text = f"runs: {done} of {total}" if done < total else ""
+        # what is printed next replaces it
+        print(f"\r{text}\x1b[K", end="\r", file=sys.stderr, flush=True)
+
+    return note_progress
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

@@ -29,7 +29,6 @@ from pytest_vnc_use.plugin.state import (
     attached_to,
     result_of,
 )
-from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.recordings import ALWAYS_WRITES
 from pytest_vnc_use.report.reliability import (
     reliabilities,
@@ -59,8 +58,6 @@ _CRASHED = "???"
 """The phase in pytest-xdist's report on a test whose worker died, of which it is
 unknown whether it has a desktop.
 """
-_MANY_RUNS = 20
-"""The number of runs from which on writing the report takes noticeably long."""
 _LISTED = {
     "healed": "healed; check that each change is intended",
     "not_healed": (
@@ -176,9 +173,6 @@ class _ResultsCollector:
             problems=tuple(map(hide, problems)),
             exit_status=int(session.exitstatus),
         )
-        runs = sum(len(item.runs) for item in items)
-        if runs >= _MANY_RUNS:
-            print_line(session.config, f"vnc-use: writing the report of {runs} runs")
         self._lines += self._write(self._results)
 
     def _add_runs_of_crashes(self) -> None:
@@ -270,7 +264,7 @@ class _ResultsCollector:
         line about each. Raises OSError, RunDirectoryError.
         """
         # numpy, Pillow, jinja2: 150 ms
-        from pytest_vnc_use.report.pages import INDEX, write_report, written_runs
+        from pytest_vnc_use.report.pages import INDEX, write_session, written_runs
         from pytest_vnc_use.report.session_view import KnownResults
 
         directories: list[str] = []
@@ -295,7 +289,7 @@ class _ResultsCollector:
             [("", problem) for problem in results.problems],
             reliability=results.reliability,
         )
-        write_report(runs, self._runs_dir, known_results, quick=True)
+        write_session(runs, self._runs_dir, known_results)
         yield f"report in {Path(self._settings.runs_dir, INDEX)}"
 
     @pytest.hookimpl(optionalhook=True)

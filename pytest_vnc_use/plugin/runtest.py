@@ -374,7 +374,7 @@ def _keep_result(
     report: pytest.TestReport,
     ended: FinishedTest,
 ) -> None:
-    """Write the test's result into the directories of its runs."""
+    """Write the test's result into the directories of its runs, and the page of each."""
     mode = item.config.stash[SETTINGS].artifacts
     is_kept = mode != "off"
     if mode == "retain-on-failure":
@@ -382,11 +382,18 @@ def _keep_result(
     if not is_kept:
         ended = replace(ended, screenshots=f"not kept: --vnc-artifacts={mode}")
     runs = dict.fromkeys(state_of(item).runs or ())
+    if not runs:
+        return
+    # jinja2, and numpy and Pillow, which the test's agent has imported
+    from pytest_vnc_use.report.pages import write_run_page
+
+    runs_dir = item.config.invocation_params.dir / item.config.stash[SETTINGS].runs_dir
     for run in filter(Path.is_dir, runs):
         try:
             if ended.screenshots and not (run / DRAFT_FILE).exists():
                 drop_screenshots(run)
             write_finished_test(run, ended)
+            write_run_page(run, runs_dir)
         except (OSError, RunDirectoryUnwritable) as exc:
             report.sections.append(
                 ("run directory", f"the test's result is not in it: {exc}")

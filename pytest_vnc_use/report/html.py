@@ -62,7 +62,7 @@ def run_html(
     view = show_run(run, compare="deciding", ended=ended).view
     if machine:
         view = replace(view, facts=[*view.facts, ("machine", machine)])
-    pics = EmbeddedShots({}, lambda address: link(read_whole(run / address, LARGEST)))
+    pics = EmbeddedShots(lambda address: link(read_whole(run / address, LARGEST)))
     assets = Assets(
         anchor=f"{page}#step-" if page else "", is_block=True, directory=str(run)
     )

@@ -8,31 +8,52 @@ all of them in one file.
 If DIR is where the run directories are, nothing is copied; else their screenshots are,
 as WebP: lossless, but for tests that passed. Every file is written whole or not at all,
 index.html last. No page needs its script.
+
+The page of a run is written when its test has ended, in the process that ran it. What
+the page of the session shows of that run is in RUN/page/summary.json.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
 from pytest_vnc_use.report.phrases import free_name, without_parent_path
-from pytest_vnc_use.report.run_view import RunPage, show_run
-from pytest_vnc_use.report.screenshots import Shot, data_uri
-from pytest_vnc_use.report.session_view import NO_RESULTS, KnownResults, session_view
+from pytest_vnc_use.report.run_view import show_run
+from pytest_vnc_use.report.screenshots import ADDED, Compare, Shot, data_uri
+from pytest_vnc_use.report.session_view import (
+    NO_RESULTS,
+    KnownResults,
+    RunSummary,
+    session_view,
+    summary_of,
+)
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs import logger as messages
-from pytest_vnc_use.runs.directory import VIDEO_FILE, write_atomically
+from pytest_vnc_use.runs.directory import (
+    VIDEO_FILE,
+    from_json,
+    to_json,
+    write_atomically,
+)
+from pytest_vnc_use.runs.json_lines import read_json
 
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
@@ -43,6 +64,13 @@ _SIGNATURES = {
 }
 """A text near the start of each file of a report."""
 _SIGNATURE_BYTES = 64_000
+_TRACE = "trace.jsonl"
+_SUMMARY = f"{ADDED}/summary.json"
+_FEW_RUNS = 20
+"""The number of runs below which starting other processes takes longer than it
+saves.
+"""
+T = TypeVar("T")
 _UNSAFE_CHARACTERS = re.compile(r"[^\w.-]+", re.ASCII)
 
 
@@ -99,13 +127,14 @@ class EmbeddedShots:
     """The HTML of one run's screenshots as classes of a style: each is stored once, and
     decoded when visible.
 
-    `url_of` makes the URL in the style from a screenshot's address. `rules` may be
-    those of several runs, by the class; `used` are the classes of this one.
+    `url_of` makes the URL in the style from a screenshot's address. `rules` are those
+    of all screenshots so far, by class; `used` are the classes that were shown.
     """
 
-    def __init__(self, rules: dict[str, str], url_of: Callable[[str], str]) -> None:
-        self._rules, self._url_of = rules, url_of
+    def __init__(self, url_of: Callable[[str], str]) -> None:
+        self._url_of = url_of
         self._names: dict[str, str] = {}
+        self.rules: dict[str, str] = {}
         self.used: set[str] = set()
 
     def html(self, shot: Shot, kind: str = "") -> str:
@@ -116,7 +145,7 @@ class EmbeddedShots:
                 f"p{hashlib.sha256(url.encode()).hexdigest()[:10]}"
             )
             size = f"aspect-ratio:{shot.width}/{shot.height};--width:{shot.width}px"
-            self._rules[name] = f".{name}{{{size};background-image:url({url})}}"
+            self.rules[name] = f".{name}{{{size};background-image:url({url})}}"
         self.used.add(name)
         label = (
             Markup('role="img" aria-label="{}"').format(shot.about)
@@ -136,37 +165,80 @@ class EmbeddedShots:
 
     def style(self) -> str:
         """Return the rules of all screenshots so far."""
-        return "\n".join(self._rules.values())
+        return "\n".join(self.rules.values())
 
 
 def write_report(
-    runs: Iterable[Path],
+    runs: Sequence[Path],
     directory: Path,
     known_results: KnownResults = NO_RESULTS,
     *,
     one_file: bool = False,
-    quick: bool = False,
+    note_progress: Callable[[int], object] | None = None,
 ) -> Path:
-    """Write the pages of a session and of these runs into a directory, and return the
-    path of the first page.
+    """Write the pages of a session and of these runs into a directory, on all cores,
+    and return the path of the first page.
 
-    With `one_file` it is a single file. With `quick` the screens of tests that did not
-    fail are not compared: that takes most of the time. Raises RunDirectoryUnwritable,
-    also if a file with the same name is not of a report.
+    With `one_file` it is a single file. `note_progress` is called with the number of
+    runs that are done. Raises RunDirectoryUnwritable, also if a file with the same name
+    is not of a report.
+    """
+    if one_file:
+        with _report_in(directory, [INDEX]):
+            parts = _on_all_cores(_part_of, list(enumerate(runs, 1)), note_progress)
+            return _write_index(directory, _one_file(parts, known_results))
+    with _report_in(directory, _SIGNATURES):
+        pages = _on_all_cores(_write_run, _targets(runs, directory), note_progress)
+        return _write_session_page(directory, list(pages), known_results)
+
+
+def write_session(
+    runs: Iterable[Path], directory: Path, known_results: KnownResults
+) -> Path:
+    """Write the page of a session that has ended into the directory of its runs, and
+    return its path.
+
+    The page of a run is written only if it is missing, as its worker crashed, or it is
+    in another directory. Raises RunDirectoryUnwritable as `write_report` does.
+    """
+    pages = []
+    with _report_in(directory, _SIGNATURES):
+        for run, target in _targets(runs, directory):
+            kept = _kept_summary(run) if target == run else None
+            pages.append(kept or _write_run(run, target, compare="failed"))
+        return _write_session_page(directory, pages, known_results)
+
+
+def write_run_page(run: Path, directory: Path) -> None:
+    """Write the page of a run whose test has ended, if the run is in the `directory` of
+    its session. What cannot be written is left to `write_session`.
+    """
+    if not _is_in(run, directory):
+        return
+    _write_run(run, run, compare="failed")
+    # for who looks at it before the session ends
+    for name in SHARED:
+        if not (directory / name).exists():
+            write_atomically(directory / name, shared_text(name).encode())
+
+
+@contextmanager
+def _report_in(directory: Path, names: Iterable[str]) -> Iterator[None]:
+    """Make the directory for the files of a report. Raises RunDirectoryUnwritable, also
+    for an OSError.
     """
     try:
-        _check_replaceable(directory, [INDEX] if one_file else _SIGNATURES)
+        _check_replaceable(directory, names)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        page = (
-            _one_file(runs, known_results)
-            if one_file
-            else _directory(runs, directory, known_results, quick=quick)
-        )
-        write_atomically(directory / INDEX, page.encode("utf-8", "replace"))
+        yield
     except OSError as exc:
         raise RunDirectoryUnwritable(
             f"cannot write the report into {str(directory)!r}: {exc}"
         ) from exc
+
+
+def _write_index(directory: Path, html: str) -> Path:
+    write_atomically(directory / INDEX, html.encode("utf-8", "replace"))
     return directory / INDEX
 
 
@@ -199,50 +271,91 @@ def written_runs(directories: Sequence[str]) -> list[Path]:
     return [
         path
         for path in map(Path, dict.fromkeys(directories))
-        if (path / "trace.jsonl").is_file()
+        if (path / _TRACE).is_file()
     ]
 
 
-def _directory(
-    runs: Iterable[Path], directory: Path, known_results: KnownResults, *, quick: bool
-) -> str:
-    """Write the page of each run, and return that of the session."""
+def _on_all_cores(
+    work: Callable[..., T],
+    calls: Sequence[tuple[object, ...]],
+    note_progress: Callable[[int], object] | None,
+) -> Iterator[T]:
+    """Yield what `work` returns for the arguments of each call, in order."""
+    cores = os.cpu_count() or 1
+    if cores == 1 or len(calls) < _FEW_RUNS:
+        results = (work(*call) for call in calls)
+        yield from _counted(results, note_progress)
+        return
+    pool = ProcessPoolExecutor(
+        min(cores, len(calls)),
+        # a fork would copy the threads' locks
+        get_context("spawn"),
+        # Ctrl-C is for this process, which then ends the others
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
+    with pool:
+        yield from _counted(pool.map(work, *zip(*calls, strict=True)), note_progress)
+
+
+def _counted(
+    results: Iterable[T], note_progress: Callable[[int], object] | None
+) -> Iterator[T]:
+    for number, result in enumerate(results, 1):
+        if note_progress:
+            note_progress(number)
+        yield result
+
+
+def _write_session_page(
+    directory: Path, runs: Sequence[RunSummary], known_results: KnownResults
+) -> Path:
+    """Write the page of a session, and the files that all pages share."""
     for name in SHARED:
         write_atomically(directory / name, shared_text(name).encode())
-    taken: set[str] = set()
-    pages = [
-        _write_run(run, _target(run, directory, taken), quick=quick) for run in runs
-    ]
-    return render(
+    html = render(
         "session",
-        view=session_view(pages, known_results),
+        view=session_view(runs, known_results),
         assets=Assets(),
         pics_of=lambda run: LinkedShots(run.page.removesuffix(INDEX)),
     )
+    return _write_index(directory, html)
 
 
-def _target(run: Path, directory: Path, taken: set[str]) -> Path:
-    """Return the directory of a run's page: the run's if it is within `directory`, else
-    one with a free name.
+def _targets(runs: Iterable[Path], directory: Path) -> list[tuple[Path, Path]]:
+    """Return each run with the directory of its page: the run's if it is within
+    `directory`, else one with a free name.
     """
-    if run.resolve().parent == directory.resolve():
-        return directory / run.name
+    taken: set[str] = set()
+    targets = []
+    for run in runs:
+        target = run if _is_in(run, directory) else _free_target(run, directory, taken)
+        targets.append((run, target))
+    return targets
+
+
+def _is_in(run: Path, directory: Path) -> bool:
+    return run.resolve() == directory.resolve() / run.name
+
+
+def _free_target(run: Path, directory: Path, taken: set[str]) -> Path:
     name = _UNSAFE_CHARACTERS.sub("-", run.name).strip(".") or "run"
-    while ((target := directory / free_name(name, taken)) / "trace.jsonl").exists():
+    while ((target := directory / free_name(name, taken)) / _TRACE).exists():
         pass  # another run has it
     return target
 
 
-def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
+def _write_run(run: Path, target: Path, compare: Compare = "all") -> RunSummary:
     """Write the page of one run and its images; return the run as a session lists it.
 
     A page that cannot be written does not stop the other pages: the returned run has
     the reason.
     """
-    is_elsewhere = target.resolve() != run.resolve()
-    page = show_run(run, compare="failed" if quick else "all", copy=is_elsewhere)
+    is_elsewhere = target != run
+    page = show_run(run, compare=compare, copy=is_elsewhere)
     if not is_elsewhere and (run / messages.FILE).is_file():
         page = replace(page, view=replace(page.view, messages=messages.FILE))
+    summary = summary_of(page, f"{quote(os.fsencode(target.name))}/{INDEX}")
     try:
         _make_directory(target)
         for inner in {Path(address).parent for address in page.added}:
@@ -255,10 +368,32 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
             assets=Assets("../", f"../{INDEX}"),
             pics=LinkedShots(),
         )
-        write_atomically(target / INDEX, html.encode("utf-8", "replace"))
+        _write_index(target, html)
+        if not is_elsewhere:
+            _keep_summary(run, summary)
     except (OSError, RunDirectoryError) as exc:
-        return page.without_content("", without_parent_path(exc, target))
-    return page.without_content(f"{quote(os.fsencode(target.name))}/{INDEX}")
+        return summary_of(page, "", without_parent_path(exc, target))
+    return summary
+
+
+def _keep_summary(run: Path, summary: RunSummary) -> None:
+    _make_directory(run / ADDED)
+    text = json.dumps(to_json(summary), ensure_ascii=False)
+    write_atomically(run / _SUMMARY, text.encode("utf-8", "replace"))
+
+
+def _kept_summary(run: Path) -> RunSummary | None:
+    """Return the summary that was written with the page of a run; None without one, and
+    if the run continued since.
+    """
+    file = run / _SUMMARY
+    try:
+        if file.stat().st_mtime_ns < (run / _TRACE).stat().st_mtime_ns:
+            return None
+        summary: RunSummary = from_json(RunSummary, read_json(file, "a summary"))
+    except (OSError, RunDirectoryError):
+        return None
+    return summary
 
 
 def _make_directory(directory: Path) -> None:
@@ -272,26 +407,43 @@ def _make_directory(directory: Path) -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _one_file(runs: Iterable[Path], known_results: KnownResults) -> str:
+def _part_of(number: int, run: Path) -> tuple[str, EmbeddedShots, RunSummary]:
+    """Return the part of a page that shows a run, its screenshots, and the run as a
+    session lists it.
+    """
+    key = f"run-{number}"
+    page = show_run(run, copy=True)
+    pics = EmbeddedShots(partial(_embedded, page.added))
+    assets = Assets(
+        index="#",
+        prefix=f"{key}-",
+        anchor=f"#{key}-step-",
+        style=shared_text("report.css"),
+    )
+    html = render("part", view=page.view, assets=assets, pics=pics)
+    if page.view.last and not page.view.last.problem:
+        pics.html(page.view.last)  # for the list of tests
+    # the rules have them
+    page.added.clear()
+    return html, pics, summary_of(page, f"#{key}")
+
+
+def _one_file(
+    parts: Iterable[tuple[str, EmbeddedShots, RunSummary]], known_results: KnownResults
+) -> str:
     """Return the page of a session with its runs, of which the one in the URL is
     shown.
     """
-    style = shared_text("report.css")
-    pages: list[RunPage] = []
+    runs: list[RunSummary] = []
     sections: dict[str, str] = {}
     rules: dict[str, str] = {}
     shots: dict[str, EmbeddedShots] = {}
-    for number, path in enumerate(runs, start=1):
-        key = f"run-{number}"
-        page = show_run(path, copy=True)
-        shots[key] = EmbeddedShots(rules, partial(_embedded, page.added))
-        assets = Assets(
-            index="#", prefix=f"{key}-", anchor=f"#{key}-step-", style=style
-        )
-        sections[key] = render("part", view=page.view, assets=assets, pics=shots[key])
-        if page.view.last and not page.view.last.problem:
-            shots[key].html(page.view.last)  # for the list of tests
-        pages.append(page.without_content(f"#{key}"))
+    for html, pics, run in parts:
+        key = run.page.removeprefix("#")
+        runs.append(run)
+        sections[key] = html
+        shots[key] = pics
+        rules |= pics.rules
     classes_by_run = {key: {*pics.used} for key, pics in shots.items()}
     for pics in shots.values():
         pics.used.clear()  # from now on it has what the session's list shows
@@ -311,9 +463,9 @@ def _one_file(runs: Iterable[Path], known_results: KnownResults) -> str:
 
     return render(
         "one_file",
-        view=session_view(pages, known_results),
+        view=session_view(runs, known_results),
         parts=sections.items(),
-        assets=Assets(style=style),
+        assets=Assets(style=shared_text("report.css")),
         script=shared_text("report.js"),
         style_of=style_of,
         pics_of=lambda run: shots[run.page.removeprefix("#")],

@@ -212,9 +212,8 @@ class RunPage:
     """A run with its view. `trace` and `ended` are None if there is none, or it cannot
     be read.
 
-    `added` has the images that the report adds, by address; the writer clears it,
-    because they are large. `is_result_damaged`: its result cannot be read. `page` is
-    the URL of its page, and `unwritten` why it has none.
+    `added` has the images that the report adds, by address. `is_result_damaged`: its
+    result cannot be read.
     """
 
     path: Path
@@ -224,25 +223,6 @@ class RunPage:
     ended: FinishedTest | None = None
     is_result_damaged: bool = False
     modes: Mapping[str, int] = field(default_factory=dict)
-    page: str = ""
-    unwritten: str = ""
-
-    def without_content(self, page: str, unwritten: str = "") -> RunPage:
-        """Return the run as a session lists it, once its page is written at the URL
-        `page`.
-        """
-        self.added.clear()
-        view = replace(
-            self.view, steps=(), claims=(), others=(), printed=(), failure=""
-        )
-        if unwritten:
-            view = replace(view, deciding=None, last=None)
-        return replace(self, view=view, page=page, unwritten=unwritten)
-
-    @property
-    def duration_s(self) -> float:
-        """The seconds of the run."""
-        return self.trace.seconds if self.trace else 0.0
 
     @property
     def difference(self) -> str:

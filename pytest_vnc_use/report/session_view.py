@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 
 from pytest_vnc_use.report.phrases import Tone, short
 from pytest_vnc_use.report.reliability import reliability_rows
@@ -17,9 +17,11 @@ from pytest_vnc_use.report.run_view import (
     DID_NOT_END,
     RESULT_TONES,
     Badge,
+    Deciding,
     RunPage,
     transient_badge,
 )
+from pytest_vnc_use.report.screenshots import Shot
 from pytest_vnc_use.report.summaries import checked_by_body
 from pytest_vnc_use.runs.directory import FinishedTest
 
@@ -72,6 +74,64 @@ NOT_FOUND = KnownResults(
 
 
 @dataclass(frozen=True)
+class RunSummary:
+    """A run as the page of its session lists it.
+
+    `title` is its test, or what it has instead. `result` is the test's; for a run that
+    no test made, how the run ended. Runs that a test failed for the same difference
+    have the same `difference`. `page` is the URL of its page, and `unwritten` why it
+    has none.
+    """
+
+    path: Path
+    test: str
+    title: str
+    result: str
+    rule: str
+    message: str
+    difference: str
+    deciding: Deciding | None
+    last: Shot | None
+    modes: Mapping[str, int]
+    claims: Mapping[str, int]
+    transients: int
+    started_at: str
+    duration_s: float
+    dollars: float | None
+    ended: FinishedTest | None
+    page: str
+    unwritten: str
+
+
+def summary_of(run: RunPage, page: str, unwritten: str = "") -> RunSummary:
+    """Return the summary of a run whose page is written at the URL `page`, or is
+    `unwritten`.
+    """
+    view, trace = run.view, run.trace
+    verdicts = trace.verdicts if trace else ()
+    return RunSummary(
+        path=run.path,
+        test=view.test,
+        title=view.test or short(view.task, 200) or view.run_id,
+        result=run.result,
+        rule=view.rule,
+        message=view.problem or view.sentence,
+        difference=run.difference,
+        deciding=None if unwritten else view.deciding,
+        last=None if unwritten else view.last,
+        modes=run.modes,
+        claims=Counter(verdict.kind for verdict in verdicts),
+        transients=len(trace.transients) if trace else 0,
+        started_at=trace.started.started_at if trace else "",
+        duration_s=trace.seconds if trace else 0.0,
+        dollars=trace.dollars if trace else None,
+        ended=run.ended,
+        page=page,
+        unwritten=unwritten,
+    )
+
+
+@dataclass(frozen=True)
 class TestLine:
     """A test with the runs of its last attempt; none if it failed before any.
 
@@ -86,8 +146,8 @@ class TestLine:
     triage: str
     rule: str
     message: str
-    runs: Sequence[RunPage] = ()
-    aside: Sequence[tuple[str, RunPage]] = ()
+    runs: Sequence[RunSummary] = ()
+    aside: Sequence[tuple[str, RunSummary]] = ()
     duration_s: float = 0.0
     dollars: float | None = None
     started: str = ""
@@ -98,18 +158,13 @@ class TestLine:
     @property
     def badges(self) -> list[Badge]:
         """The result, and the number of transients."""
-        transients = sum(len(run.trace.transients) for run in self.runs if run.trace)
+        transients = sum(run.transients for run in self.runs)
         return [Badge(self.result, tone_of(self.result)), *transient_badge(transients)]
 
     @property
     def claims(self) -> Mapping[str, int]:
         """How many claims hold, fail, or are unsure."""
-        return Counter(
-            verdict.kind
-            for run in self.runs
-            if run.trace
-            for verdict in run.trace.verdicts
-        )
+        return sum((Counter(run.claims) for run in self.runs), Counter[str]())
 
     @property
     def modes(self) -> Mapping[str, int]:
@@ -124,7 +179,7 @@ class TestLine:
         )
 
     @property
-    def deciding(self) -> RunPage | None:
+    def deciding(self) -> RunSummary | None:
         """The run that decided: the last one with a difference, or else the last
         one.
         """
@@ -150,10 +205,10 @@ class SessionView:
 
 
 def session_view(
-    runs: Sequence[RunPage], known_results: KnownResults = NO_RESULTS
+    runs: Sequence[RunSummary], known_results: KnownResults = NO_RESULTS
 ) -> SessionView:
     """Return the view of these runs and of the results of sessions."""
-    if known_results is NOT_FOUND and not any(run.view.test for run in runs):
+    if known_results is NOT_FOUND and not any(run.test for run in runs):
         known_results = NO_RESULTS  # runs that no test made have no session
     tests = sorted(_tests(runs, known_results.results), key=_sort_key)
     counted = [test for test in tests if test.is_counted]
@@ -293,11 +348,11 @@ def _cause(test: TestLine) -> str:
     return _VARYING.sub("…", message)
 
 
-def _tests(runs: Sequence[RunPage], results: Iterable[ItemResult]) -> list[TestLine]:
+def _tests(runs: Sequence[RunSummary], results: Iterable[ItemResult]) -> list[TestLine]:
     """Return the line of each result with its runs, by name as they may have moved,
     then those of the other runs.
     """
-    unassigned: dict[str, list[RunPage]] = {}
+    unassigned: dict[str, list[RunSummary]] = {}
     for run in runs:
         unassigned.setdefault(run.path.name, []).append(run)
     assigned = []
@@ -331,12 +386,12 @@ def _tests(runs: Sequence[RunPage], results: Iterable[ItemResult]) -> list[TestL
     ]
 
 
-def runs_together(runs: Iterable[RunPage]) -> list[list[RunPage]]:
+def runs_together(runs: Iterable[RunSummary]) -> list[list[RunSummary]]:
     """Return the runs, oldest first, as lists: each holds those of one test, with all
     its attempts and rehearsals.
     """
-    together: list[list[RunPage]] = []
-    latest: dict[object, list[RunPage]] = {}
+    together: list[list[RunSummary]] = []
+    latest: dict[object, list[RunSummary]] = {}
     for run in runs:
         ended = run.ended
         key = (run.path.parent, ended.test, ended.worker) if ended else run.path
@@ -348,7 +403,7 @@ def runs_together(runs: Iterable[RunPage]) -> list[list[RunPage]]:
     return together
 
 
-def _continues(group: Sequence[RunPage], ended: FinishedTest) -> bool:
+def _continues(group: Sequence[RunSummary], ended: FinishedTest) -> bool:
     """Return whether a run belongs to the same test as the runs before it: an attempt
     after the first, for example.
     """
@@ -359,7 +414,7 @@ def _continues(group: Sequence[RunPage], ended: FinishedTest) -> bool:
 
 
 def _line_of_result(
-    result: ItemResult, runs: Sequence[RunPage], times: int
+    result: ItemResult, runs: Sequence[RunSummary], times: int
 ) -> TestLine:
     """Return the line of a test by its result in the session; `times` is the number of
     results of the same test.
@@ -408,7 +463,7 @@ def _line_of_result(
     )
 
 
-def _line_of_runs(runs: Sequence[RunPage]) -> TestLine:
+def _line_of_runs(runs: Sequence[RunSummary]) -> TestLine:
     """Return the line of a test by what is stored in the directories of its runs."""
     attempts = [run for run in runs if not _is_rehearsal(run)]
     last = [
@@ -421,19 +476,15 @@ def _line_of_runs(runs: Sequence[RunPage]) -> TestLine:
     without = [run for run in runs if not run.ended]
     costs = [
         *(end.dollars for end in ends),
-        *(run.trace.dollars for run in without if run.trace),
+        *(run.dollars for run in without),
     ]
     dollars = [cost for cost in costs if cost is not None]
     return TestLine(
-        test=run.view.test or short(run.view.task, 200) or run.view.run_id,
+        test=run.title,
         result=short(result, 40),
         triage=short(ended.triage, 40) if ended else "",
-        rule=run.view.rule,
-        message=short(
-            ended.message
-            if ended and ended.message
-            else run.view.problem or run.view.sentence
-        ),
+        rule=run.rule,
+        message=short((ended.message if ended else "") or run.message),
         runs=last,
         aside=_aside(runs, last),
         duration_s=sum(end.seconds for end in ends)
@@ -447,8 +498,8 @@ def _line_of_runs(runs: Sequence[RunPage]) -> TestLine:
 
 
 def _aside(
-    runs: Sequence[RunPage], last: Sequence[RunPage]
-) -> list[tuple[str, RunPage]]:
+    runs: Sequence[RunSummary], last: Sequence[RunSummary]
+) -> list[tuple[str, RunSummary]]:
     """Return the runs of earlier attempts and of rehearsals, each with a name for its
     kind.
     """
@@ -460,15 +511,15 @@ def _aside(
     return named
 
 
-def _start_of(runs: Sequence[RunPage]) -> str:
-    return next((run.trace.started.started_at for run in runs if run.trace), "")
+def _start_of(runs: Sequence[RunSummary]) -> str:
+    return next((run.started_at for run in runs if run.started_at), "")
 
 
-def _is_rehearsal(run: RunPage) -> bool:
+def _is_rehearsal(run: RunSummary) -> bool:
     """Return whether the run rehearsed a recording that the test had just made."""
     return run.ended is not None and run.ended.is_rehearsal
 
 
-def _attempt_of(run: RunPage) -> int:
+def _attempt_of(run: RunSummary) -> int:
     """Return the number of the attempt that made a run; 0 if no result is stored."""
     return run.ended.attempt if run.ended else 0

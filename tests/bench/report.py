@@ -1,14 +1,16 @@
-"""How long the end of a session takes: from its last test to pytest's exit.
+"""How long the end of a session takes: from its last test to pytest's exit; and all of
+the session, as each test writes the page of its run.
 
     python tests/bench/run.py report [TESTS]
 
 TESTS (500 by default) have a run each, like that of an example, with pixels of its own.
-The ratios are to pytest-html's end of as many tests without runs and this plugin.
+The ratios are to pytest-html's report of as many tests without runs and this plugin.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -39,6 +41,14 @@ def run(request):
 def pytest_runtest_logfinish():
     pathlib.Path("ended.txt").write_text(str(time.monotonic()))
 """
+SESSIONS = {
+    "without runs, pytest-html's report": (
+        "test_plain.py --html=report.html -pno:vnc_use"
+    ),
+    "with runs, their pages": "test_runs.py --vnc-runs-dir=runs",
+    "the same with two workers": "test_runs.py --vnc-runs-dir=runs -n2",
+    "both": "test_runs.py --vnc-runs-dir=runs --html=report.html",
+}
 TESTS = """
 import pytest
 
@@ -58,15 +68,16 @@ def main(count: int = 500) -> None:
         (project / "conftest.py").write_text(CONFTEST)
         (project / "test_runs.py").write_text(TESTS.format(count, True))
         (project / "test_plain.py").write_text(TESTS.format(count, False))
-        html = "--html=report.html"
-        plain_s = end_s(project, "test_plain.py", html, "-pno:vnc_use")
-        pages_s = end_s(project, "test_runs.py", "--vnc-runs-dir=runs")
-        both_s = end_s(project, "test_runs.py", "--vnc-runs-dir=runs", html)
-    print(f"{machine()}\n")
-    print(head(f"the end of a session of {count} tests", "s", "ratio"))
-    print(row("without runs, pytest-html's report", f"{plain_s:.2f}", 1))
-    print(row("with runs, their pages", f"{pages_s:.2f}", f"{pages_s / plain_s:.1f}"))
-    print(row("both", f"{both_s:.2f}", f"{both_s / plain_s:.1f}"))
+        print(f"{machine()}\n")
+        print(head(f"a session of {count} tests", "end, s", "ratio", "all, s", "ratio"))
+        base_s: list[float] = []
+        for name, options in SESSIONS.items():
+            times_s = session_s(project, *shlex.split(options))
+            base_s = base_s or times_s
+            cells = []
+            for time_s, base in zip(times_s, base_s, strict=True):
+                cells += [f"{time_s:.2f}", f"{time_s / base:.1f}"]
+            print(row(name, *cells))
 
 
 def replayed(directory: Path) -> Path:
@@ -94,13 +105,17 @@ def copy_run(example: Path, runs_dir: Path, number: int) -> None:
     trace.write_text(text, "utf-8")
 
 
-def end_s(project: Path, *options: str) -> float:
-    """Return the seconds from the end of the last test to that of pytest."""
+def session_s(project: Path, *options: str) -> list[float]:
+    """Return the seconds from the end of the last test to that of pytest, and those of
+    the whole session.
+    """
     command = [sys.executable, "-m", "pytest", *QUIET, *options]
+    started_at = time.monotonic()
     done = subprocess.run(command, cwd=project, capture_output=True, text=True)
     exited_at = time.monotonic()
     assert done.returncode == 0, done.stdout + done.stderr
-    return exited_at - float((project / "ended.txt").read_text())
+    ended_at = float((project / "ended.txt").read_text())
+    return [exited_at - ended_at, exited_at - started_at]
 
 
 if __name__ == "__main__":

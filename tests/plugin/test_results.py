@@ -12,7 +12,7 @@ from pytest_vnc_use.errors import DesktopError, ScreenBlank
 from pytest_vnc_use.report.results import ItemResult, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
 from pytest_vnc_use.triage import DesktopFailure, failure_of
-from support.pad_sessions import ON_PAD, QUIET, results, scripted_conftest
+from support.pad_sessions import QUIET, results
 
 OWN_DESKTOP = """
 import pytest
@@ -158,26 +158,6 @@ def test_unwritable_results_end_no_session(
             "vnc-use: the report could not be written: *",
         ]
     )
-
-
-@pytest.mark.desktop
-def test_report_of_many_runs_is_announced(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(scripted_conftest())
-    pytester.makepyfile(
-        """
-        def test_few(vnc_agent): vnc_agent.run("Do nothing", expect=None)
-
-        def test_many(vnc_agent):
-            for _ in range(20):
-                vnc_agent.run("Do nothing", expect=None)
-        """
-    )
-    line = "*vnc-use: writing the report of 21 runs"
-    many = pytester.runpytest_subprocess(*ON_PAD)
-    many.stdout.fnmatch_lines([line, "vnc-use: report in runs/index.html"])
-    few = pytester.runpytest_subprocess(*ON_PAD, "-k", "few")
-    few.stdout.fnmatch_lines(["vnc-use: report in runs/index.html"])
-    few.stdout.no_fnmatch_line("*writing the report*")
 
 
 def test_github_summary_counts_healed_and_cuts_rows() -> None:

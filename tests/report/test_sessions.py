@@ -5,8 +5,13 @@ whatever else is wrong.
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +19,7 @@ import pytest
 
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunDirectoryError
-from pytest_vnc_use.report.pages import write_report
+from pytest_vnc_use.report.pages import write_report, write_run_page, write_session
 from pytest_vnc_use.report.reliability import NEAR_PX, reliabilities, same_step
 from pytest_vnc_use.report.results import (
     ItemResult,
@@ -26,7 +31,12 @@ from pytest_vnc_use.report.results import (
     write_results,
 )
 from pytest_vnc_use.report.run_view import show_run
-from pytest_vnc_use.report.session_view import KnownResults, session_view
+from pytest_vnc_use.report.session_view import (
+    KnownResults,
+    RunSummary,
+    session_view,
+    summary_of,
+)
 from pytest_vnc_use.report.sessions import merged, results_beside
 from pytest_vnc_use.runs.directory import (
     FinishedTest,
@@ -48,6 +58,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from support.terminal import Terminal
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
 PASSED, FAILED = (
@@ -80,8 +91,8 @@ def made(write_run, make_step) -> Made:
     return made
 
 
-def shown(*runs: Path):
-    return [show_run(run) for run in runs]
+def shown(*runs: Path) -> list[RunSummary]:
+    return [summary_of(show_run(run), "") for run in runs]
 
 
 def figures(*runs: Path) -> tuple[RunFigures, ...]:
@@ -636,3 +647,79 @@ def test_two_steps_are_same(one: Action, other: Action, same: bool) -> None:
         for action in (one, other)
     )
     assert same_step(first, second) is same
+
+
+@pytest.fixture
+def page_of_ended_run(made: Made) -> Path:
+    """The page of a run whose test has ended, and that has no screenshots any more."""
+    run = made("made-1", FinishedTest("test_fine", "passed"))
+    write_run_page(run, run.parent)
+    shutil.rmtree(run / "screens")
+    return run / "index.html"
+
+
+def test_page_of_ended_test_is_kept(page_of_ended_run: Path) -> None:
+    run = page_of_ended_run.parent
+    known = KnownResults([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
+    written = page_of_ended_run.read_text("utf-8")
+    session = write_session([run], run.parent, known).read_text("utf-8")
+    assert 'href="made-1/index.html">test_fine' in session
+    assert "1 of 2 tests did not pass" in session
+    assert page_of_ended_run.read_text("utf-8") == written
+    assert "no screenshot" not in written
+
+
+def test_page_of_continued_run_is_rewritten(page_of_ended_run: Path) -> None:
+    run = page_of_ended_run.parent
+    RunDirectory.open(run).append(RunEnded(Outcome.GAVE_UP, "there is no basket"))
+    write_session([run], run.parent, KnownResults())
+    assert "gave up" in page_of_ended_run.read_text("utf-8")
+
+
+def test_page_of_run_elsewhere_is_left_to_session(made: Made, tmp_path: Path) -> None:
+    run = made("made-1", FinishedTest("test_fine", "passed"))
+    write_run_page(run, tmp_path)
+    assert not (run / "index.html").exists()
+    write_session([run], tmp_path, KnownResults())
+    assert "test_fine" in (tmp_path / "made-1" / "index.html").read_text("utf-8")
+
+
+@pytest.fixture
+def many_runs(made: Made) -> Path:
+    """The directory of 20 runs, which are written by several processes."""
+    for number in range(20):
+        run = made(f"made-{number:02}", FinishedTest(f"test_{number}", "passed"))
+    return run.parent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--one-file", "-oreport"])
+def test_many_runs_are_written_in_order(
+    many_runs: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.chdir(many_runs.parent)
+    assert main(["report", "runs", "-opage", option]) == 0
+    (page,) = Path().glob("*/index.html")
+    listed = re.findall(r">test_(\d+)</a>", page.read_text("utf-8"))
+    assert listed == [str(number) for number in range(20)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_report_progress_is_shown_on_terminal(
+    many_runs: Path, *, is_terminal: bool
+) -> None:
+    command = [sys.executable, "-m", "pytest_vnc_use.cli", "report", str(many_runs)]
+    with closing(Terminal()) as terminal:
+        stderr = terminal.slave if is_terminal else subprocess.PIPE
+        done = subprocess.run(
+            command,
+            stdout=terminal.slave,
+            stderr=stderr,
+            env={**os.environ, "TERM": "xterm", "CI": ""},
+            check=True,
+        )
+        terminal.read_until(lambda: "index.html" in "".join(terminal.rows))
+    assert "".join(terminal.rows).startswith("20 runs in ")
+    assert (b"runs: 19 of 20" in terminal.raw) == is_terminal
+    assert not done.stderr
