@@ -63,6 +63,7 @@ def test_small_bench_finds_nothing(
         ("capture", ["2"], "| 3840×2160 |"),
         ("step", ["2"], "| one click |"),
         ("replay", ["2"], "| three steps in Chromium |"),
+        ("throughput", ["2", "2"], "| the best |"),
         ("settling", ["1", "late"], "| late | model |"),
     ],
 )
