@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -31,6 +35,30 @@ ALL_MARKER = (
     " vnc` selects all of them"
 )
 _LEARNED = pytest.StashKey[bool]()
+_PACKAGE = "pytest_vnc_use."
+
+
+class _PlainFinder(MetaPathFinder):
+    """A finder of this package's modules, ahead of pytest's.
+
+    pytest rewrites the assertions of all modules of a plugin. Where no bytecode can be
+    kept, it parses them in each process, which takes a second. PYTEST_DONT_REWRITE in
+    a docstring saves none of it: pytest finds it by parsing.
+    """
+
+    @staticmethod
+    def find_spec(
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Find a module as Python does; None if it is not of this package."""
+        if not name.startswith(_PACKAGE):
+            return None
+        return PathFinder.find_spec(name, path, target)
+
+
+sys.meta_path.insert(0, _PlainFinder)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -546,6 +546,23 @@ def test_session_without_tasks_loads_only_hooks_and_options(
     }
 
 
+def test_package_modules_are_not_rewritten(pytester: pytest.Pytester) -> None:
+    """pytest parses what it rewrites, in each process that cannot keep bytecode."""
+    pytester.makeconftest(
+        "import pytest\npytest.register_assert_rewrite('pytest_vnc_use')"
+    )
+    pytester.makepyfile(
+        """
+        def test_it():
+            from pytest_vnc_use.report import pages
+            assert type(pages.__loader__).__name__ == "SourceFileLoader"
+        """
+    )
+    options = ("-pno:pytest-vnc", "-pno:langsmith_plugin", "-Wignore")
+    result = pytester.run(sys.executable, "-m", "pytest", *options)
+    result.assert_outcomes(passed=1)
+
+
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     output = pytester.runpytest_subprocess("--help").stdout.str()
     ours = output.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
