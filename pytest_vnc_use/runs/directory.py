@@ -12,6 +12,7 @@ old data.
       logs/               the output of the desktop's processes, <role>.txt
       result.json         how the test ended that made the run
       draft.json          what a user has done by hand, until it is recorded; see demonstrate/draft.py
+      index.html, page/   the page of the run; see report/pages.py
 
 An event's `at_s` is the time since the run started, in seconds. The checkpoints of a
 run that has ended are removed: it cannot be continued. `result.json` is written once
