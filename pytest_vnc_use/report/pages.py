@@ -16,6 +16,7 @@ the page of the session shows of that run is in RUN/page/summary.json.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -23,6 +24,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -280,11 +282,12 @@ def _on_all_cores(
     calls: Sequence[tuple[object, ...]],
     note_progress: Callable[[int], object] | None,
 ) -> Iterator[T]:
-    """Yield what `work` returns for the arguments of each call, in order."""
+    """Yield what `work` returns for the arguments of each call, in order. Raises
+    RunDirectoryUnwritable if a process was killed.
+    """
     cores = os.cpu_count() or 1
     if cores == 1 or len(calls) < _FEW_RUNS:
-        results = (work(*call) for call in calls)
-        yield from _counted(results, note_progress)
+        yield from _counted(itertools.starmap(work, calls), note_progress)
         return
     pool = ProcessPoolExecutor(
         min(cores, len(calls)),
@@ -294,8 +297,14 @@ def _on_all_cores(
         initializer=signal.signal,
         initargs=(signal.SIGINT, signal.SIG_IGN),
     )
-    with pool:
-        yield from _counted(pool.map(work, *zip(*calls, strict=True)), note_progress)
+    try:
+        with pool:
+            results = pool.map(work, *zip(*calls, strict=True))
+            yield from _counted(results, note_progress)
+    except BrokenProcessPool as exc:
+        raise RunDirectoryUnwritable(
+            "a process that wrote pages was killed. Free memory, or name fewer runs"
+        ) from exc
 
 
 def _counted(
