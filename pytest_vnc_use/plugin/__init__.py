@@ -46,8 +46,8 @@ class _PlainFinder(MetaPathFinder):
     a docstring saves none of it: pytest finds it by parsing.
     """
 
-    @staticmethod
     def find_spec(
+        self,
         name: str,
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
@@ -58,7 +58,7 @@ class _PlainFinder(MetaPathFinder):
         return PathFinder.find_spec(name, path, target)
 
 
-sys.meta_path.insert(0, _PlainFinder)
+sys.meta_path.insert(0, _PlainFinder())
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -553,7 +553,10 @@ def test_package_modules_are_not_rewritten(pytester: pytest.Pytester) -> None:
     )
     pytester.makepyfile(
         """
+        import importlib
+
         def test_it():
+            importlib.invalidate_caches()
             from pytest_vnc_use.report import pages
             assert type(pages.__loader__).__name__ == "SourceFileLoader"
         """
