@@ -20,7 +20,7 @@ _PLUGINS = (
     "costs",
     "markers",
     "reruns",
-    "modes",
+    "mode_requirements",
     "ending",
     "playwright_page",
 )

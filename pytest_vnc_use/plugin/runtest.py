@@ -70,7 +70,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def run_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Run the marker's tasks, then the test's body, and end the call.
+    """Run the marker's tasks, then the test's body, and end the call. The plugin's hook
+    `pytest_runtest_call` (`plugin/__init__.py`) delegates to it.
 
     A drift at the end of the last task waits for the body, whose assertion comes first.
     """

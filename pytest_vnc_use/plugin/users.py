@@ -17,12 +17,12 @@ from pytest_vnc_use.agent import build, credentials
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.interactive import has_user
-from pytest_vnc_use.plugin.modes import ONE_USER
+from pytest_vnc_use.plugin.mode_requirements import ONE_USER
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.reruns import REPEATED, UNDONE, reused_desktop_reason
 from pytest_vnc_use.plugin.state import SETTINGS, state_of
 from pytest_vnc_use.recordings.format import Screen, Segment
-from pytest_vnc_use.recordings.manual import ByHand, Locations, Show
+from pytest_vnc_use.recordings.manual import ByHand, Locations, PerformByHand
 from pytest_vnc_use.recordings.question import NO, Answer, Question
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.runs.redactor import Redactor
@@ -82,7 +82,7 @@ def show_of(
     settings: Settings,
     secrets: Mapping[str, str],
     desktop: Desktop,
-) -> Show:
+) -> PerformByHand:
     """Return the function by which a user performs tasks at the page. Raises
     SettingsError, UsageError.
     """

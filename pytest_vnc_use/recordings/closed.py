@@ -2,8 +2,8 @@
 be done, and what explains the drift beside the screen.
 
 A reviewer may accept the screen or mask what differs, call it a bug, continue by hand,
-or have a model continue. Without a reviewer, the live planner continues in the mode
-`auto`, and no one else does.
+or have a model continue. Without a reviewer, the live planner continues in the modes
+`auto` and `rewrite`, and no one else does.
 """
 
 from __future__ import annotations

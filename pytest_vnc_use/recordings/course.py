@@ -353,7 +353,7 @@ class Course:
         self._next += 1
         return step
 
-    def rename(self, performed: Step) -> None:
+    def take_elements(self, performed: Step) -> None:
         """Give the newest step the elements that it acted on today, if they are known
         and a reviewer has accepted that its target changed.
         """

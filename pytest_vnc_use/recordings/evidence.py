@@ -448,7 +448,7 @@ def _other(known: KnownAnswer, frame: Frame) -> Mismatch | None:
     rehearsal = known.allowances.rehearsal
     review = known.allowances.review
     made = known.gate
-    if rehearsal and rehearsal.accepts(evidence.screen, made, seen):
+    if rehearsal and rehearsal.learn_evidence(evidence.screen, made, seen):
         return None
     mismatch = made.mismatch(seen)
     if mismatch and mismatch.boxes and known.end and evidence.region:

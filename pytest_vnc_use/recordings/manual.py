@@ -32,7 +32,7 @@ from pytest_vnc_use.types.protocols import Controller, ForwardingController
 
 NOTHING_DONE = "nothing was done, so nothing is recorded"
 
-Show = Callable[
+PerformByHand = Callable[
     [str, Sequence[str], Mapping[str, str], Controller], Union[Segment, str]
 ]
 """A function that has a user do a task. It takes the task, the claims that will be
@@ -102,8 +102,8 @@ class ManualRun(ForwardingController):
         """The number of steps that have passed the graph."""
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Have the user do the task, and propose all that they did. Raises as `Show`
-        does.
+        """Have the user do the task, and propose all that they did. Raises what
+        `PerformByHand` does.
 
         The next call ends the run. It gives up if the policy denied a step: it would
         deny it in a replay too.

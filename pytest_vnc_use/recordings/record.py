@@ -24,7 +24,7 @@ from pytest_vnc_use.recordings.format import MANUAL, RecordedStep, Segment
 from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.keeping import KeptRecording, saved_by
 from pytest_vnc_use.recordings.life import LAST, Listener, Moved, SegmentEvent, State
-from pytest_vnc_use.recordings.manual import ManualRun, Show
+from pytest_vnc_use.recordings.manual import ManualRun, PerformByHand
 from pytest_vnc_use.recordings.moving import STABLE_S, stable_screen
 from pytest_vnc_use.recordings.named import NamedRecordings, check_use, hold
 from pytest_vnc_use.recordings.rehearse import Rehearsal
@@ -101,7 +101,7 @@ class RecordedTest:
         self,
         key: Key,
         mode: Mode,
-        show: Show | None = None,
+        show: PerformByHand | None = None,
         rehearsal: Rehearsal | None = None,
         *,
         reviewed: ReviewedTest | None = None,
@@ -375,7 +375,9 @@ class RecordedTest:
         return [self, *(listener for listener in others if listener)]
 
     @staticmethod
-    def _by_hand(run: SegmentRun, show: Show, desktop: Controller) -> ManualRun:
+    def _by_hand(
+        run: SegmentRun, show: PerformByHand, desktop: Controller
+    ) -> ManualRun:
         started = run.started
         claims = () if started.body_checks else started.expect
         return ManualRun(
@@ -464,7 +466,7 @@ class RecordedTest:
                 run.builder.observe(event)
         elif isinstance(event, StepFinished):
             if run.replay and not event.step.error:
-                run.replay.course.rename(event.step)
+                run.replay.course.take_elements(event.step)
             self._transients.note_step(run, event)
 
     def _note_answer(self, claim: str, judged: Verdict | Reading) -> None:

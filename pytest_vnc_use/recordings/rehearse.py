@@ -110,9 +110,9 @@ class Rehearsal:
             gate = gate.with_parts(parts)
         return None
 
-    def accepts(self, screen: Screen, gate: Gate, seen: Pixels) -> bool:
-        """Return whether a screen shows the evidence, or a slightly different variant
-        of it, which is learnt.
+    def learn_evidence(self, screen: Screen, gate: Gate, seen: Pixels) -> bool:
+        """Learn the variant of a claim's evidence that a screen shows; return False
+        where it differs by more than may be learnt.
         """
         widened = self.widened(gate, screen)
         learned = self.with_learned(widened, seen)

@@ -132,7 +132,7 @@ class PageUser:
         values: Mapping[str, str] | None = None,
     ) -> Segment | str:
         """Let the user do the task; return what they did, or why nothing is recorded (a
-        `Show`, recordings/manual.py).
+        `PerformByHand`, recordings/manual.py).
 
         `watcher` shows the screen. Raises DesktopError, and SettingsError where what
         was done cannot be recorded.
