@@ -35,16 +35,16 @@ session.
 """
 
 
-def browser_command(browser: str = "chromium") -> str:
+def browser_command(browser: str = "chromium", profile: str = "profile") -> str:
     """Return the command of a browser that shows only the page whose URL follows, with
-    a new profile, `profile`, in the working directory.
+    a new profile in this directory of the working directory.
     """
     preferences = PREFERENCES.replace('"', '\\"')
     return (
-        "sh -c 'mkdir -p profile/Default"
-        f""" && echo "{preferences}" >profile/Default/Preferences"""
+        f"sh -c 'mkdir -p {profile}/Default"
+        f""" && echo "{preferences}" >{profile}/Default/Preferences"""
         f""" && exec "$@"' sh {browser} {_SHOWS_PAGE}"""
-        " --user-data-dir=profile --remote-debugging-port=0"
+        f" --user-data-dir={profile} --remote-debugging-port=0"
     )
 
 
