@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -66,7 +67,9 @@ def page(browser: Any, run: Path) -> Any:
 
 
 def wait_until_at(page: Any, time_s: float) -> None:
+    """Wait for a time of the video, and until its clock shows it."""
     page.wait_for_function(f"Math.abs({CURRENT} - {time_s}) < 0.01")
+    page.locator(".clock", has_text=f"{time_s:.1f} s of").wait_for()
 
 
 def shown_colour(page: Any) -> tuple[int, ...]:
@@ -111,10 +114,11 @@ def test_video_plays_and_seeks_by_keys(page: Any) -> None:
     wait_until_at(page, 0)
     page.keyboard.press(" ")
     page.wait_for_function(f"{CURRENT} > 0.2")
-    assert page.locator("[data-do=play]").text_content() == "pause"
+    button = page.locator("[data-do=play]")
+    button.filter(has_text=re.compile("^pause$")).wait_for()
     page.keyboard.press(" ")
-    page.wait_for_function("document.querySelector('video').paused")
-    assert page.locator("[data-do=play]").text_content() == "play"
+    button.filter(has_text=re.compile("^play$")).wait_for()
+    assert page.evaluate("document.querySelector('video').paused")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
