@@ -19,6 +19,7 @@ from pytest_vnc_use.recordings.format import (
     RecordedStep,
     Screen,
     Segment,
+    ShownValue,
     dynamic_region,
 )
 from pytest_vnc_use.recordings.gates import (
@@ -28,6 +29,7 @@ from pytest_vnc_use.recordings.gates import (
     gate,
     is_recoloured,
     is_sliding,
+    mask_of,
     surroundings,
     unknown_parts,
 )
@@ -115,8 +117,14 @@ class Allowances:
         if self.review is None:
             return self.masks
         added = self.review.masks_at.get(screen.gate, ())
-        shown = self.review.values_at.get(screen.gate, ())
-        return (*self.masks, *added, *(value.region for value in shown))
+        return (*self.masks, *added, *self.places_on(screen))
+
+    def places_on(self, screen: Screen) -> tuple[Region, ...]:
+        """Return where this screen shows values, also as a reviewer has stated."""
+        added: Sequence[ShownValue] = ()
+        if self.review:
+            added = self.review.values_at.get(screen.gate, ())
+        return tuple(value.region for value in (*screen.values, *added))
 
     def widened(self, made: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen, with what other screens have taught."""
@@ -471,9 +479,11 @@ class Course:
         gate's, or of the one after it. What comes on its own, such as a notification,
         may come at another step than when it was recorded. It shows a step's target for
         longer in other colours and with another border: pressed, or losing the focus.
-        What slides rests on its way, if the machine is slow.
+        What slides rests on its way, if the machine is slow. Any of these screens may
+        show another value than recorded.
         """
         left_out = self.position.gate.ignored
+        left_out = left_out | mask_of(self._places_of_values(), left_out.shape)
         beside = self._screens_beside()
         if not unknown_parts(transient, beside, left_out):
             return []
@@ -496,6 +506,14 @@ class Course:
             unlike = unknown_parts(transient, shown, left_out)
             regions = [part for part in regions if part.meets_any(unlike)]
         return regions
+
+    def _places_of_values(self) -> Iterator[Region]:
+        """Yield where the screens from the one before the newest step to the one after
+        the next gate's show values.
+        """
+        first = max(0, self._next - 1)
+        for screen in self.segment.screens[first : self._next + 2]:
+            yield from self.allowances.places_on(screen)
 
     def _screens_beside(self) -> list[Pixels]:
         """Return the recorded screens before and after the newest step, also as a

@@ -5,6 +5,7 @@ program shows late is not.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,12 +14,17 @@ from PIL import Image, ImageDraw
 
 from pytest_vnc_use.backends.pixels import box_of, encode_png
 from pytest_vnc_use.recordings.course import Course
-from pytest_vnc_use.recordings.format import RecordedStep, Screen, Segment
+from pytest_vnc_use.recordings.format import (
+    RecordedStep,
+    Screen,
+    Segment,
+    ShownValue,
+)
 from pytest_vnc_use.recordings.gates import is_sliding
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-from pytest_vnc_use.types import Click, Decision, FrameRef, Observation
+from pytest_vnc_use.types import Click, Decision, FrameRef, Observation, Region
 from support.painted_form import numbers
 from support.tills import STEPS, Steps, Tills
 
@@ -146,15 +152,21 @@ SCREENS = [
 ]
 
 
-def after_two_steps() -> Course:
+def screen_of(shown: Pixels, *values: ShownValue) -> Screen:
+    """A recorded screen, and where it shows values."""
+    return Screen(pixels=lambda: shown, values=values)
+
+
+def after_two_steps(screens: Sequence[Screen] = ()) -> Course:
     """A replay after its second step, a click on the button."""
-    *before, end = (Screen(pixels=lambda shown=shown: shown) for shown in SCREENS)
+    *before, end = screens or map(screen_of, SCREENS)
     steps = tuple(
         RecordedStep(action=Click(80, 140), screen=screen) for screen in before
     )
     course = Course(Segment(task="Sign in", steps=steps, end=end))
     replay = Replay(cast(Any, None), course)
-    for shown in SCREENS[:2]:
+    for screen in course.segment.screens[:2]:
+        shown = screen.pixels()
         frame = FrameRef(str(shown.sum()), *SIZE)
         png = encode_png(shown)
         replay.decide(
@@ -201,6 +213,31 @@ def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
 )
 def test_unknown_parts_unrecorded_drawing_is_listed(shown: Pixels) -> None:
     assert after_two_steps().unknown_parts(shown)
+
+
+def after_value() -> Course:
+    """A replay with another value, which shows on the screens around the gate's."""
+    user = ShownValue(name="user", region=Region(*FIELD))
+    return after_two_steps(
+        [
+            screen_of(page()),
+            screen_of(page("alice"), user),
+            screen_of(page(status="welcome")),
+            screen_of(page("alice", status="paid"), user),
+            screen_of(page(status="done")),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "shown", [page("bob"), page("bob", status="paid")], ids=["late", "next"]
+)
+def test_unknown_parts_other_value_shows_none(shown: Pixels) -> None:
+    assert after_value().unknown_parts(shown) == []
+
+
+def test_unknown_parts_toast_beside_value_is_listed() -> None:
+    assert after_value().unknown_parts(page("bob", toast="added"))
 
 
 def accordion(opened_px: int, colour: str = "black", message: str = "") -> Pixels:
