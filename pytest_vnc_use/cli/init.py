@@ -25,6 +25,7 @@ from pytest_vnc_use.interactive import has_user
 from pytest_vnc_use.plain_text import line, plain
 from pytest_vnc_use.settings.layers import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.values import value_mark, value_names
 
 DESCRIPTION = """\
 Write a first test into the project in this directory: the test, its settings, entries in .gitignore and, if requested,
@@ -177,6 +178,12 @@ def _parse_task(text: str) -> str:
         raise SettingsError(f"the task must be text in UTF-8, got {text!r}") from exc
     if not text.strip():
         raise SettingsError(f"the task must be non-empty text, got {text!r}")
+    if names := value_names(text):
+        mark = value_mark(names[0])
+        raise SettingsError(
+            f"the task must have no values, got {mark}. Write the text of one, and"
+            f" replace it by {mark} in the test: docs/own-a-suite.md"
+        )
     return text.strip()
 
 

@@ -180,6 +180,10 @@ def test_existing_files_are_kept(
     [
         ([], "no user at a terminal to ask for PROGRAM and --task"),
         (["mousepad", "--task", " "], "the task must be non-empty text, got ' '"),
+        (
+            ["mousepad", "--task", "Type <value:name>"],
+            "the task must have no values, got <value:name>. Write the text of one",
+        ),
         (["mousepad", "--task", TASK], ".gitignore' cannot be read: Is a directory"),
     ],
 )
