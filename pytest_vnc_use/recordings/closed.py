@@ -22,6 +22,7 @@ from pytest_vnc_use.recordings.drift import (
     machine_of,
     offered_masks,
     other_machine,
+    places_of_value,
     remedies,
 )
 from pytest_vnc_use.recordings.format import Recording
@@ -34,7 +35,7 @@ from pytest_vnc_use.recordings.life import (
     State,
 )
 from pytest_vnc_use.recordings.manual import ReplayUser
-from pytest_vnc_use.recordings.masks import format_offer
+from pytest_vnc_use.recordings.masks import format_offer, mask_command
 from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import format_program_state
@@ -219,10 +220,16 @@ class ClosedGates:
                 " --vnc-record=accept. No model continues with other values."
             )
         recording = self._circumstances.recording
+        test = self._circumstances.test
+        places = places_of_value(mismatch, gate, seen, course.due_at)
+        if others and masks and places and recording:
+            lines.append("Or, for the value that it shows:")
+            for name in others:
+                command = mask_command(test, places, course.screen.gate, name)
+                lines.append(f"  {command}")
         if name := self._circumstances.name:
             lines.append(f"Record {name!r} again: --vnc-rerecord={name} beside that.")
         if masks and recording:
-            test = self._circumstances.test
             lines += format_offer(recording, masks, course.screen.gate, test)
         if course.position.longer_wait_s and WAIT_LONGER not in lines:
             lines.append(WAIT_LONGER)

@@ -7,7 +7,7 @@ Nothing here waits, and nothing here decides what follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pytest_vnc_use import clock
@@ -117,7 +117,8 @@ class Allowances:
         if self.review is None:
             return self.masks
         added = self.review.masks_at.get(screen.gate, ())
-        return (*self.masks, *added, *self.places_on(screen))
+        shown = self.review.values_at.get(screen.gate, ())
+        return (*self.masks, *added, *(value.region for value in shown))
 
     def places_on(self, screen: Screen) -> tuple[Region, ...]:
         """Return where this screen shows values, also as a reviewer has stated."""
@@ -328,8 +329,10 @@ class Course:
 
     def _gate_to(self, number: int) -> Gate:
         """Return the gate to the screen after so many steps, with all masks."""
-        masks = self.allowances.masks_on(self.segment.screens[number])
-        return gate_to(self.segment, number, masks, self._earlier)
+        screen = self.segment.screens[number]
+        masks = self.allowances.masks_on(screen)
+        made = gate_to(self.segment, number, masks, self._earlier)
+        return replace(made, values=self.allowances.places_on(screen))
 
     def _passing_by(self, made: Gate) -> Iterator[tuple[float, DynamicRegion]]:
         """Yield what may still be there of what the recording saw come and go, and

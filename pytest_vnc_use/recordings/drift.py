@@ -14,7 +14,7 @@ from functools import reduce
 
 import numpy as np
 
-from pytest_vnc_use.backends.pixels import APART_PX
+from pytest_vnc_use.backends.pixels import APART_PX, boxes_of
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.recordings import AGAIN
@@ -29,7 +29,7 @@ from pytest_vnc_use.recordings.same_text import (
     really_differing,
 )
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import CARET_PX, Region
 from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.protocols import Desktop
 
@@ -201,7 +201,7 @@ def explained(
     `acted_on` is the screen before the step; without it, the recorded one counts.
     """
     step = gate.step
-    if step and _is_ineffective(step, mismatch, seen, acted_on):
+    if step and _is_ineffective(gate, step, mismatch, seen, acted_on):
         problem = f"nothing changed on the screen after {step.name}"
         return replace(mismatch, problem=problem, kind="unchanged")
     if not mismatch.boxes:
@@ -249,7 +249,7 @@ def _unchanged_boxes(
     """Return the boxes of a difference that show what was there before the step, as in
     a window that is only half drawn.
     """
-    if gate.step is None:
+    if gate.step is None or _shows_new_value(gate, gate.step, seen, acted_on):
         return []
     recorded_before = gate.step.screen
     differs = differing(gate.expected, seen) & ~gate.ignored
@@ -265,15 +265,34 @@ def _unchanged_boxes(
 
 
 def _is_ineffective(
-    step: StepBefore, mismatch: Mismatch, seen: Pixels, acted_on: Pixels | None
+    gate: Gate,
+    step: StepBefore,
+    mismatch: Mismatch,
+    seen: Pixels,
+    acted_on: Pixels | None,
 ) -> bool:
     """Return whether a step that had an effect in the recording has none now."""
     had_effect = step.has_effect or step.caret is not None
     is_of_effect = bool(mismatch.boxes) or mismatch.region == step.caret
     if not had_effect or not is_of_effect:
         return False
+    if _shows_new_value(gate, step, seen, acted_on):
+        return False
     before = step.screen if acted_on is None else acted_on
     return not (differing(before, seen) & ~step.left_out).any()
+
+
+def _shows_new_value(
+    gate: Gate, step: StepBefore, seen: Pixels, acted_on: Pixels | None
+) -> bool:
+    """Return whether the step changed more than a caret where the screen shows a value:
+    the program has reacted, though no gate compares that.
+    """
+    before = step.screen if acted_on is None else acted_on
+    if before.shape != seen.shape:
+        return False
+    changed = differing(before, seen) & mask_of(gate.values, seen.shape)
+    return any(not box.is_within(CARET_PX) for box in boxes_of(changed))
 
 
 def is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:

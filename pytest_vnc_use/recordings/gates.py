@@ -104,8 +104,9 @@ class Gate:
     All pixels must be as in `expected`, except those in `ignored`. Each of the `parts`
     shows one of its variants. `hidden` are carets, clocks and masks: they are not
     compared with variants either. `targets` are the surroundings of what the next step
-    acts on. `step` is the step before, None at the first screen, and `whole` the name
-    of a difference there.
+    acts on. `values` are where the screen shows values, which are hidden too. `step` is
+    the step before, None at the first screen, and `whole` the name of a difference
+    there.
     """
 
     expected: Pixels
@@ -113,6 +114,7 @@ class Gate:
     hidden: Mask
     parts: tuple[DynamicRegion, ...] = ()
     targets: tuple[Region, ...] = ()
+    values: tuple[Region, ...] = ()
     step: StepBefore | None = None
     whole: str = "the first screen differs"
 

@@ -223,11 +223,17 @@ def _claims(
     return claims
 
 
-def mask_command(test: str, masks: Iterable[Region], gate: str = "") -> str:
-    """Return the command that writes masks into a test's recordings."""
+def mask_command(
+    test: str, masks: Iterable[Region], gate: str = "", value: str = ""
+) -> str:
+    """Return the command that writes masks into a test's recordings, or where the gate's
+    screen shows a value.
+    """
     command = ["cua-vnc", "mask", test]
     for mask in masks:
         command.append(f"{mask.left},{mask.top},{mask.right},{mask.bottom}")
     if gate:
         command += ["--at", gate]
+    if value:
+        command += ["--value", value]
     return shlex.join(command)

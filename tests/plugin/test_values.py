@@ -255,6 +255,10 @@ def test_other_value_without_place_drifts(bills: Path) -> None:
     assert "inconclusive: drift before step 2 of 3" in output
     assert "title is 'Boat trip', recorded as 'Train'" in output
     assert "say so with --vnc-record=accept" in output
+    offered = re.findall(r"cua-vnc (mask .* --value title)$", output, re.MULTILINE)
+    assert main(shlex.split(offered[0])) == 0
+    _, output = session("--vnc-record=replay", "-ovnc_gate_seconds=1")
+    assert "inconclusive: drift before step 3 of 3" in output
 
 
 def reviewed(directory: Path, *answers: str) -> Reviewed:

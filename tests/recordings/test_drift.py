@@ -20,6 +20,7 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     Segment,
+    ShownValue,
     dynamic_region,
 )
 from pytest_vnc_use.recordings.images import Pixels, frame_of
@@ -65,8 +66,11 @@ def drift(
     shown: Sequence[Pixels],
     *parts: DynamicRegion,
     at: tuple[int, int] = (380, 280),
+    values: tuple[ShownValue, ...] = (),
 ) -> list[str]:
-    """Return the lines of the drift of a click from one screen to the other one."""
+    """Return the lines of the drift of a click from one screen to the other one, which
+    shows values.
+    """
     before, after = (
         Screen(
             pixels=lambda pixels=pixels: pixels,  # type: ignore[misc]
@@ -76,6 +80,7 @@ def drift(
         )
         for name, pixels in zip(("s1", "end1"), recorded, strict=True)
     )
+    after = after.model_copy(update={"values": values})
     step = RecordedStep(id="s1", action=Click(*at), screen=before)
     run = Segment(id="t1", task="Click", steps=(step,), end=after)
     recording = Recording(test="test_it", screen_size=SIZE, segments=(run,))
@@ -116,6 +121,15 @@ def test_drift_names_regions_that_step_left_unchanged(seen: Pixels, ends: str) -
         "or at this gate only (end1):",
         f"{remedies[-3]} --at end1",
     ]
+
+
+def test_drift_with_other_value_names_no_hang() -> None:
+    shown = ShownValue(name="title", region=Region(36, 36, 200, 56))
+    recorded = [window("", "open"), window("Train", "five letters")]
+    seen = [recorded[0], window("Boat", "open")]
+    first, *remedies = drift(recorded, seen, values=(shown,))
+    assert "nothing changed" not in first
+    assert [line for line in remedies if line.startswith(HANGS)] == []
 
 
 def test_drift_with_another_effect_names_no_hang() -> None:
