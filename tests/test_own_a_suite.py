@@ -106,6 +106,9 @@ def test_suite_is_recorded_edited_reviewed_and_upgraded() -> None:
         ended = session.ended()
     assert ended.code == 0, ended.out
     assert "NOT REPEATED" not in ended.out
+    directory = "written to tests/__vnc_recordings__"
+    assert f"1 recording {directory}/shared" in ended.out
+    assert f"2 recordings {directory}/test_list" in ended.out
     assert TITLE.exists()
     listed = printed(*command("cua-vnc recordings list"))
     assert "title" in listed

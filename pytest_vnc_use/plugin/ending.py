@@ -190,14 +190,12 @@ def _finish(
         reruns.note_recorded(item)
         # The test may have left the working directory, or removed it.
         start = item.config.invocation_params.dir
-        directories = [
-            os.path.relpath(path.parent.parent, start) for path in finished.written
-        ]
         how = "written to"
         if recorded_test.is_reviewed:
             how = "updated with what was accepted in"
-        places = " and ".join(dict.fromkeys(directories))
-        state.add_note("recording", f"{how} {places}")
+        for path in finished.written:
+            directory = os.path.relpath(path.parent.parent, start)
+            state.add_note("recording", f"{how} {directory}")
     return () if recorded_test.is_reviewed else finished.written
 
 
