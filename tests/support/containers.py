@@ -28,6 +28,8 @@ BASE = "docker.io/library/debian:bookworm-slim"
 NOT_IN_SLIM = ("man", "locale", "info", "doc")
 """What Debian leaves out of its image too, of /usr/share."""
 _BUILD_S = 900
+_RUN_S = "60"
+"""The longest time for a container that ends at once, in seconds."""
 _LOCK = FileLock(Path(tempfile.gettempdir(), f"vnc-use-test-image-{os.getuid()}.lock"))
 """Of this user, as images are. Made when the tests are collected: some of them change
 the temporary directory.
@@ -58,7 +60,9 @@ def desktop_image() -> str:
         if _failure(ENGINE, "image", "exists", name):
             _have_base_image()
             _do(ENGINE, "build", "--layers=false", "-t", name, str(DIRECTORY))
-    _do(ENGINE, "run", "--rm", "--entrypoint", "true", name)
+    # where no user may publish a port, Podman 4.3 waits without end
+    run = [ENGINE, "run", "--rm", "--publish=127.0.0.1::5900", "--entrypoint=true"]
+    _do("timeout", _RUN_S, *run, name)
     return name
 
 
