@@ -109,6 +109,14 @@ def desktop(kind: str, given: str, temporary: Path) -> Iterator[Desktop]:
     desktop.stop()
 
 
+@pytest.fixture
+def desktop_to_stop(kind: str, given: str, temporary: Path) -> Iterator[Desktop]:
+    """A desktop of one test, which may stop it: workers take tests in any order."""
+    desktop = desktop_of(kind, given)
+    yield desktop
+    desktop.stop()
+
+
 @pytest.fixture(scope="module")
 def shows(kind: str, request: pytest.FixtureRequest) -> str:
     """The end of a shell script: a program that shows a window."""
@@ -312,8 +320,9 @@ def test_program_failing_at_start_is_named(
 
 
 def test_crashed_program_is_named_until_after_stop(
-    desktop: Desktop, shows: str
+    desktop_to_stop: Desktop, shows: str
 ) -> None:
+    desktop = desktop_to_stop
     desktop.launch(["sh", "-c", f"echo $$ >pid; echo about to open orders; {shows}"])
     assert desktop.server
     assert desktop.password is None or len(desktop.password) == 8
