@@ -297,15 +297,20 @@ class Capture:
     moving: Tiles
     pointer: tuple[PointerShape, int, int] | None = None
 
-    def frame(self, *, pointer: bool = False) -> Frame:
-        """Encode these pixels as a frame; with `pointer`, draw the pointer on it if it
-        is known.
+    def frame(
+        self,
+        *,
+        pointer: bool = False,
+        encode: Callable[[Pixels], bytes] = encode_png,
+    ) -> Frame:
+        """Return these pixels as a frame, whose PNG `encode` makes; with `pointer`, draw
+        the pointer on it if it is known.
         """
         pixels = self.pixels
         if pointer and self.pointer:
             shape, x, y = self.pointer
             pixels = shape.drawn_on(pixels, x, y)
-        png = encode_png(pixels)
+        png = encode(pixels)
         height, width = self.pixels.shape
         moving = tuple(regions(self.moving, width, height))
         digest = hashlib.sha256(png).hexdigest()
@@ -331,6 +336,26 @@ def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
                 min(number * TILE_PX, height),
             )
         open_runs |= dict.fromkeys(runs - open_runs.keys(), number)
+
+
+class NewestImage:
+    """The PNG of the newest screen: while nothing changes, it is encoded once."""
+
+    def __init__(self) -> None:
+        self._pixels: Pixels | None = None
+        self._png = b""
+
+    def encode(self, pixels: Pixels) -> bytes:
+        """Return the PNG of a screen. Nothing may write to its pixels later."""
+        if self._pixels is None or not np.array_equal(pixels, self._pixels):
+            self._png = encode_png(pixels)
+            self._pixels = pixels
+        return self._png
+
+    def forget(self) -> None:
+        """Forget the screen, and free its memory."""
+        self._pixels = None
+        self._png = b""
 
 
 class TransientFrames:
@@ -526,13 +551,21 @@ class Framebuffer:
             self._transients.look(capture)
             return capture
 
-    def raw_frame(self, *, pointer: bool = False) -> RawFrame:
+    def pixels(self, *, pointer: bool = False) -> Pixels:
         """Return a copy of the pixels now, which does not count as a look; with
         `pointer`, draw the pointer on it.
         """
         with self._condition:
-            pixels, drawn = self._pixels.copy(), self.pointer if pointer else None
-        return RawFrame(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
+            pixels: Pixels = self._pixels.copy()
+            drawn = self.pointer if pointer else None
+        if not drawn:
+            return pixels
+        shape, x, y = drawn
+        return shape.drawn_on(pixels, x, y)
+
+    def raw_frame(self, *, pointer: bool = False) -> RawFrame:
+        """Return the same pixels with the time now."""
+        return RawFrame(self.pixels(pointer=pointer))
 
     def regions_since(self, time_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         """Return the time now, and copies of all regions in which a pixel changed from

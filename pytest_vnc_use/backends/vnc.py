@@ -26,7 +26,7 @@ from pytest_vnc_use.backends.input import (
 )
 from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
 from pytest_vnc_use.backends.rfb_connection import RfbConnection
-from pytest_vnc_use.backends.screen import Framebuffer, SettleRules
+from pytest_vnc_use.backends.screen import Framebuffer, NewestImage, SettleRules
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
@@ -65,6 +65,8 @@ _UNANSWERED_ACTIONS = 3
 """The number of actions without a changed pixel after which a screen may be frozen."""
 _RETRY_DELAY_S = 0.1
 _MIN_ATTEMPT_S = 1.0
+_AHEAD = 0.5
+"""The share of the wait for a stable screen after which the screen is encoded."""
 
 T = TypeVar("T")
 
@@ -178,6 +180,7 @@ class VNCController:
         self._encoding = encoding
         self._watch = watch
         self._browser = browser
+        self._newest = NewestImage()
         self._unanswered: list[float] = []
         """The times of visible actions after which no pixel has changed yet."""
         self._is_emptied = False
@@ -325,7 +328,9 @@ class VNCController:
         if self._watch:
             self._check_screen(self._watch)
         self._connection.round_trip()
-        frame = self._screen.last_capture().frame(pointer=self._show_pointer)
+        frame = self._screen.last_capture().frame(
+            pointer=self._show_pointer, encode=self._newest.encode
+        )
         self._last_size = frame.ref.width, frame.ref.height
         return frame
 
@@ -388,7 +393,19 @@ class VNCController:
         """
         self._clicked = False
         rules = self._rules.shortened() if briefly else self._rules
-        return self._surviving(lambda: self._screen.wait_settled(rules))
+        return self._surviving(lambda: self._settle(rules))
+
+    def _settle(self, rules: SettleRules) -> Settled:
+        """Wait until the screen is settled. It is encoded ahead, as it rarely changes
+        in the rest of the wait.
+        """
+        deadline = Deadline(rules.limit_s)
+        self._screen.wait_settled(replace(rules, stable_s=_AHEAD * rules.stable_s))
+        self._newest.encode(self._screen.pixels(pointer=self._show_pointer))
+        settled = self._screen.wait_settled(
+            replace(rules, limit_s=deadline.remaining_s)
+        )
+        return replace(settled, duration_s=deadline.spent_s)
 
     def changed_since(self, timestamp: float) -> bool:
         """Return whether a pixel outside moving regions has changed after `timestamp`,
@@ -659,6 +676,7 @@ class VNCController:
                 self._keyboard.release_all()
                 self._pointer.release_all()
             self._connection.close()
+        self._newest.forget()
 
     @contextmanager
     def _acting(

@@ -118,7 +118,7 @@ class _Player:
         try:
             if not self._screen.wait_complete(0.0):
                 return None
-            return self._screen.raw_frame().pixels  # type: ignore[return-value]
+            return self._screen.pixels()
         except DesktopError:
             return None
 

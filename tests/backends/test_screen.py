@@ -62,6 +62,19 @@ def test_resting_connection_gets_no_changes_until_refresh(
     assert resting.frame() == watching.frame()
 
 
+def test_screen_is_encoded_again_only_if_it_changes(
+    tigervnc: VncServer, connected: Connect
+) -> None:
+    controller = connected(tigervnc)
+    tigervnc.paint(5)
+    controller.settle()
+    first = controller.frame()
+    assert controller.frame().png is first.png
+    tigervnc.paint(9)
+    assert controller.wait_changed(first.taken_at, 10)
+    assert not np.array_equal(pixels_of(controller.frame().png), pixels_of(first.png))
+
+
 RULES = SettleRules()
 WHOLE = np.ones((10, 10), np.bool_)
 Change = tuple[int, int, float]
