@@ -4,9 +4,11 @@ the Markdown tables that they print, and sessions of pytest.
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import os
 import platform
+import resource
 import shlex
 import statistics
 import subprocess
@@ -18,6 +20,7 @@ from pathlib import Path
 from pytest_vnc_use.report.results import ItemResult, read_results
 
 HERE = Path(__file__).parent
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def machine() -> str:
@@ -105,3 +108,38 @@ def session(
             f"{shlex.join(pytest)} left no results:\n{ended.stdout}\n{ended.stderr}"
         )
     return read_results(results).tests, ended.stdout
+
+
+def timed_session(directory: Path, count: int, *options: str) -> tuple[float, float]:
+    """Run a session of pytest in the directory; return its seconds, and those of the
+    processor that all its processes used. Raises SystemExit if not so many tests pass.
+    """
+    # so that this process gets the time of those that outlive their parents
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    used_s = _processor_s()
+    started_s = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    took_s = time.perf_counter() - started_s
+    if f"{count} passed" not in done.stdout:
+        raise SystemExit(done.stdout + done.stderr)
+    return took_s, _processor_s() - used_s
+
+
+def _processor_s() -> float:
+    """Return the processor's time of all processes that this one started and that have
+    ended, once none is left.
+    """
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -12,22 +12,16 @@ is that of all processes that it started.
 
 from __future__ import annotations
 
-import ctypes
-import os
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import NamedTuple
 
-from ratios import HERE, head, machine, row
+from ratios import head, machine, row, timed_session
 from replay import write_project
 
 WORKERS = (1, 2, 4, 8)
 WAYS = {"Playwright": "test_playwright", "ours": "test_order_is_taken"}
-PR_SET_CHILD_SUBREAPER = 36
 
 
 class Figures(NamedTuple):
@@ -38,8 +32,6 @@ class Figures(NamedTuple):
 
 
 def main(count: int = 24, *workers: int) -> None:
-    # so that it gets the time of processes that outlive their parents
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     best = dict.fromkeys(WAYS, 0.0)
     with tempfile.TemporaryDirectory(prefix="throughput-") as made:
         directory = Path(made)
@@ -66,37 +58,9 @@ def main(count: int = 24, *workers: int) -> None:
 
 def measure(directory: Path, test: str, workers: int, count: int) -> Figures:
     """Run the test so many times in one session. Raises SystemExit if one fails."""
-    command = [
-        *(sys.executable, "-m", "pytest", "-q", f"-n{workers}"),
-        *("--vnc-record=replay", "-k", test, "test_page.py"),
-    ]
-    paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    used_s = processor_s()
-    started_s = time.perf_counter()
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-    )
-    took_s = time.perf_counter() - started_s
-    if f"{count} passed" not in done.stdout:
-        raise SystemExit(done.stdout + done.stderr)
-    return Figures(60 * count / took_s, (processor_s() - used_s) / count)
-
-
-def processor_s() -> float:
-    """Return the processor's time of all processes that this one started and that have
-    ended, once none is left.
-    """
-    while True:
-        try:
-            os.wait()
-        except ChildProcessError:
-            break
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    options = ("--vnc-record=replay", "-k", test, "test_page.py")
+    took_s, processor_s = timed_session(directory, count, f"-n{workers}", *options)
+    return Figures(60 * count / took_s, processor_s / count)
 
 
 if __name__ == "__main__":
