@@ -1,13 +1,13 @@
-"""Eight tests that mostly wait for a model, on eight desktops at once, beside one after
+"""Tests that mostly wait for a model, on eight desktops at once, beside one after
 the other: a table in Markdown.
 
-    python tests/bench/run.py desktops [TURNS]
+    python tests/bench/run.py desktops [TURNS [DESKTOPS]]
 
 Each test types TURNS (14 by default) lines into an xterm on a new TigerVNC desktop, a
 line a turn, by a function that takes 2 s to decide, as a model does. A session is
-measured whole: one of one process, one of eight workers of pytest-xdist. Beside them
-are the same sessions of tests that only wait as long, without the plugin: its ratio is
-what pytest-xdist leaves.
+measured whole: one of one process, one of DESKTOPS (8 by default) workers of
+pytest-xdist. Beside them are the same sessions of tests that only wait as long, without
+the plugin: its ratio is what pytest-xdist leaves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ratios import head, machine, row, timed_session
 
-DESKTOPS = 8
 WAITS = """
 import threading
 
@@ -66,17 +65,17 @@ WAYS = {
 }
 
 
-def main(turns: int = 14) -> None:
+def main(turns: int = 14, desktops: int = 8) -> None:
     with tempfile.TemporaryDirectory(prefix="desktops-") as made:
         directory = Path(made)
-        print(f"{machine()}, {DESKTOPS} tests of {turns} steps: s (processor s)\n")
-        print(head("tests", "one by one", "eight at once", "times as fast"))
+        print(f"{machine()}, {desktops} tests of {turns} steps: s (processor s)\n")
+        print(head("tests", "one by one", f"{desktops} at once", "times as fast"))
         for name, (file, text, options) in WAYS.items():
-            written = text.format(turns=turns, desktops=DESKTOPS)
+            written = text.format(turns=turns, desktops=desktops)
             (directory / file).write_text(written)
             times = [
-                timed_session(directory, DESKTOPS, *workers, *options, file)
-                for workers in ((), (f"-n{DESKTOPS}",))
+                timed_session(directory, desktops, *workers, *options, file)
+                for workers in ((), (f"-n{desktops}",))
             ]
             cells = [f"{took_s:.1f} ({used_s:.1f})" for took_s, used_s in times]
             (one_s, _), (eight_s, _) = times
