@@ -92,26 +92,22 @@ def write_run(tmp_path: Path, frames: list[Frame]) -> Callable[..., Path]:
         directory = RunDirectory.create(tmp_path / "runs", "run-1")
         for frame in frames:
             directory.store(frame)
-        directory.append(
-            RunStarted(
-                "run-1",
-                task,
-                "2026-01-02T03:04:05+00:00",
-                planner,
-                frames[0].ref,
-                "localhost::5901",
-            )
+        started = RunStarted(
+            "run-1",
+            task,
+            "2026-01-02T03:04:05+00:00",
+            planner,
+            frames[0].ref,
+            "localhost::5901",
         )
-        for event in first:
-            directory.append(event)
+        all_events = [started, *first]
         for step in steps:
-            directory.append(
-                TurnDecided(
-                    step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5
-                )
-            )
-            directory.append(StepFinished(step))
-        for event in (*events, *([end] if end else [])):
+            decision = Decision("act", "", (step.proposal,), model, usage)
+            all_events += [TurnDecided(step.turn, decision, 1.5), StepFinished(step)]
+        all_events += events
+        if end:
+            all_events.append(end)
+        for event in all_events:
             directory.append(event)
         return directory.path
 

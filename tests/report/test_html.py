@@ -58,24 +58,26 @@ def screenshots_of(block: str) -> list[str]:
     "link", [data_uri, AssetLink("assets/")], ids=["within", "beside"]
 )
 def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
-    clicks = [Click(50, 50), Click(90, 90), KeyCombo(("ctrl", "s"))]
-    run = write_run(
-        [make_step(number, click) for number, click in enumerate(clicks, 1)], DONE
-    )
-    block = run_html(run, link=link)
-    before, after = link(frames[0].png), link(frames[1].png)
-    assert screenshots_of(block) == [
-        *3 * [before, after],
-        after,
-    ], "those of each step, and the last"
-    assert re.findall(r'<path d="(.*?)"', block) == [
-        action_path(click, SIZE) for click in clicks[:2]
-    ]
-    if isinstance(link, AssetLink):
-        assert all(
-            (run / "screens" / name).read_bytes() == png
-            for name, png in link.screenshots.items()
-        )
+    one = Click(50, 50)
+    two = Click(90, 90)
+    save = KeyCombo(("ctrl", "s"))
+    steps = [make_step(1, one), make_step(2, two), make_step(3, save)]
+    block = run_html(write_run(steps, DONE), link=link)
+    before = link(frames[0].png)
+    after = link(frames[1].png)
+    of_steps = [before, after] * 3
+    assert screenshots_of(block) == [*of_steps, after], "the last one stands alone"
+    paths = re.findall(r'<path d="(.*?)"', block)
+    assert paths == [action_path(one, SIZE), action_path(two, SIZE)]
+
+
+def test_linked_screenshots_are_those_of_run(write_run, make_step) -> None:
+    link = AssetLink("assets/")
+    run = write_run([make_step(1, Click(50, 50))], DONE)
+    run_html(run, link=link)
+    assert len(link.screenshots) == 2
+    stored = {path.name: path.read_bytes() for path in run.glob("screens/*")}
+    assert link.screenshots.items() <= stored.items()
 
 
 def test_block_of_thumbnails_leads_to_page(write_run, make_step):
@@ -93,16 +95,12 @@ def test_page_and_block_name_or_locate_step(write_run, make_step) -> None:
     Image.new("RGB", (160, 60), "navy").save(png, "PNG")
     crop = FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), 160, 60)
     long = "<script>alert(1)</script>\u202e\x00" + "z" * 10_000_000
+    button = Element("button", "Sign <in>", BOX)
+    hostile = Element("b<i>", long, BOX)
     steps = [
-        make_step(
-            1,
-            Click(5, 6),
-            "go",
-            elements=(Element("button", "Sign <in>", BOX),),
-            crop=crop,
-        ),
+        make_step(1, Click(5, 6), "go", elements=(button,), crop=crop),
         make_step(2, Click(7, 8), "on", crop=crop),
-        make_step(3, Click(9, 9), elements=(Element("b<i>", long, BOX),), crop=crop),
+        make_step(3, Click(9, 9), elements=(hostile,), crop=crop),
     ]
     run: Path = write_run(steps, DONE)
     RunDirectory(run).store(Frame(crop, png.getvalue()))
@@ -110,43 +108,42 @@ def test_page_and_block_name_or_locate_step(write_run, make_step) -> None:
     page = (run / "index.html").read_text("utf-8")
     listed = re.findall(r'<span class="caption">(.*?)</span></a>', page, re.S)
     titles = re.findall(r"<h3>(.*?)</h3>", page, re.S)
-    for first, second, third in (listed, titles[-3:]):
-        assert 'click <strong class="name">Sign &lt;in&gt;</strong> (button)' in first
-        assert (
-            f'click at (7, 8) <img class="pic crop" src="screens/{crop.digest}.png"'
-            ' width="160"' in second
-        )
-        assert "alert(1)&lt;/script&gt;" in third
-        assert len(third) < 1000
-        assert [text.count("crop") for text in (first, second, third)] == [0, 1, 0]
+    named, located, evil = zip(listed, titles[-3:], strict=True)
+    name = 'click <strong class="name">Sign &lt;in&gt;</strong> (button)'
+    assert [name in text for text in named] == [True, True]
+    image = f'<img class="pic crop" src="screens/{crop.digest}.png" width="160"'
+    assert [f"click at (7, 8) {image}" in text for text in located] == [True, True]
+    assert ["alert(1)&lt;/script&gt;" in text for text in evil] == [True, True]
+    assert max(map(len, evil)) < 1000
+    assert ["crop" in text for text in (*named, *evil)] == [False] * 4
     assert "<dt>point</dt> <dd>(5, 6)</dd>" in page
     block = run_html(run, link=data_uri)
     assert block.count(' crop"') == 1
-    for html_of_run in (page, block):
-        assert "<script>alert" not in html_of_run
-        assert "\u202e" not in html_of_run
+    assert "<script>alert" not in page + block
+    assert "\u202e" not in page + block
 
 
-def test_asset_is_link_or_copy_of_runs_file(tmp_path):
+@pytest.mark.parametrize(
+    ("make", "links"),
+    [
+        (lambda path: path.write_bytes(PNG), 2),
+        (lambda path: None, 1),
+        (lambda path: path.write_bytes(b"of a run on this machine"), 1),
+        (lambda path: path.symlink_to(path.with_name("secret")), 1),
+    ],
+    ids=["same", "missing", "other", "link"],
+)
+def test_asset_is_link_or_copy_of_runs_file(tmp_path, make, links):
     (tmp_path / "secret").write_bytes(PNG)
-    makers = {
-        "same": lambda path: path.write_bytes(PNG),
-        "missing": lambda path: None,
-        "other": lambda path: path.write_bytes(b"of a run on this machine"),
-        "link": lambda path: path.symlink_to(tmp_path / "secret"),
-    }
-    for kind, make in makers.items():
-        original, asset = tmp_path / kind, tmp_path / "assets" / f"{kind}.png"
-        make(original)
-        keep_asset(asset, PNG, original)
-        links = 2 if kind == "same" else 1
-        assert (asset.read_bytes(), asset.stat().st_nlink, asset.is_symlink()) == (
-            PNG,
-            links,
-            False,
-        ), kind
-        original.unlink(missing_ok=True)  # as --vnc-artifacts may do
-        assert asset.read_bytes() == PNG
+    original = tmp_path / "original"
+    asset = tmp_path / "assets" / "copy.png"
+    make(original)
+    keep_asset(asset, PNG, original)
+    assert asset.read_bytes() == PNG
+    assert asset.stat().st_nlink == links
+    assert not asset.is_symlink()
+    original.unlink(missing_ok=True)  # as --vnc-artifacts may do
+    assert asset.read_bytes() == PNG
 
 
 CONFTEST = """
@@ -189,16 +186,10 @@ def test_report_plugins_keep_run_and_foreign_images(
         extra["format_type"]: extra["content"] for extra in reversed(tests[0]["extras"])
     }
     urls = screenshots_of(contents["html"])
-    before, after, seen = (frame.png for frame in frames[:3])
-    assert [Path(url).read_bytes() for url in urls] == [
-        before,
-        seen,
-        before,
-        after,
-        before,
-        after,
-        after,
-    ], "what decides, each step's, the last"
+    before, after, seen = [frame.png for frame in frames[:3]]
+    shown = [Path(url).read_bytes() for url in urls]
+    assert shown[:2] == [before, seen], "what decides"
+    assert shown[2:] == [before, after] * 2 + [after], "each step's, and the last"
     assert html.escape("<b>intent</b>") in contents["html"]
     assert page.count(".vnc-run {") == 1
     assert "image" in contents
@@ -206,29 +197,22 @@ def test_report_plugins_keep_run_and_foreign_images(
     result = json.loads(file.read_text("utf-8"))
     (task,) = result["steps"]
     assert task["name"] == "<b>task</b>"
-    assert [step["name"].partition("(")[0] for step in task["steps"]] == [
-        "1. click at ",
-        "2. click at ",
-    ]
-    assert [each["name"] for each in task["steps"][0]["attachments"]] == [
-        "reason",
-        "the screen before",
-    ]
-    (drift,) = task["attachments"]
-    assert (drift["name"], drift["type"]) == (
-        "it is other",
-        "application/vnd.allure.image.diff",
-    )
-    screenshots = json.loads(Path("found", drift["source"]).read_text("utf-8"))
+    first, second = task["steps"]
+    assert first["name"].startswith("1. click at (")
+    assert second["name"].startswith("2. click at (")
+    assert names_of(first["attachments"]) == ["reason", "the screen before"]
+    (difference,) = task["attachments"]
+    assert difference["name"] == "it is other"
+    assert difference["type"] == "application/vnd.allure.image.diff"
+    screenshots = json.loads(Path("found", difference["source"]).read_text("utf-8"))
     assert sorted(screenshots) == ["actual", "diff", "expected"]
-    sizes = {
-        Image.open(BytesIO(b64decode(each.partition(",")[2]))).size
-        for each in screenshots.values()
-    }
-    assert sizes == {(320, 200)}
-    assert [each["name"] for each in result["attachments"]] == [
-        "the run cannot be shown"
-    ]
+    pngs = [b64decode(uri.partition(",")[2]) for uri in screenshots.values()]
+    assert {Image.open(BytesIO(png)).size for png in pngs} == {SIZE}
+    assert names_of(result["attachments"]) == ["the run cannot be shown"]
+
+
+def names_of(attachments):
+    return [attachment["name"] for attachment in attachments]
 
 
 MARK = (230, 0, 126)
@@ -240,54 +224,62 @@ def image_of(png: bytes) -> Image.Image:
 
 
 @pytest.mark.parametrize("ground", ["white", "black", "#e6007e"])
-def test_mark_action_marks_point_on_every_ground(paint, ground) -> None:
-    png = paint(ground, GROUND).png
-    for action in (
+@pytest.mark.parametrize(
+    "action",
+    [
         Click(200, 150, "right", 3),
         MouseDown(200, 150),
         Move(200, 150),
         TypeText("x", 200, 150),
         Scroll(200, 150, "down"),
         Drag(200, 150, 230, 150),
-    ):
-        marked = image_of(mark_action(png, action))
-        assert (marked.size, marked.getpixel((200, 150))) == (GROUND, MARK)
-        left, top, right, bottom = ImageChops.difference(
-            image_of(png), marked
-        ).getbbox() or (0, 0, 0, 0)
-        assert (100 < left < right - 40 < 260, 50 < top < bottom - 40 < 210) == (
-            True,
-            True,
-        )
+    ],
+    ids=lambda action: type(action).__name__,
+)
+def test_mark_action_marks_point_on_every_ground(paint, action, ground) -> None:
+    png = paint(ground, GROUND).png
+    marked = image_of(mark_action(png, action))
+    assert marked.size == GROUND
+    assert marked.getpixel((200, 150)) == MARK
+    box = ImageChops.difference(image_of(png), marked).getbbox()
+    assert box
+    left, top, right, bottom = box
+    assert 100 < left < right - 40 < 260
+    assert 50 < top < bottom - 40 < 210
 
 
-def test_mark_action_follows_kind_and_place_of_action(paint) -> None:
+@pytest.mark.parametrize("action", [TypeText("x"), KeyCombo(("ctrl", "a")), Wait()])
+def test_mark_action_without_point_marks_nothing(paint, action) -> None:
     png = paint("white", GROUND).png
+    assert mark_action(png, action) == png
+    assert action_path(action, GROUND) == ""
 
-    def colours(action: Action, *points: tuple[int, int]) -> list[bool]:
-        return [
-            image_of(mark_action(png, action)).getpixel(point) == MARK
-            for point in points
-        ]
 
-    for action in (TypeText("x"), KeyCombo(("ctrl", "a")), Wait()):
-        assert (mark_action(png, action), action_path(action, GROUND)) == (png, "")
-    assert (
-        colours(Drag(60, 60, 340, 240), (60, 60), (200, 150), (340, 240), (60, 40))
-        == [True] * 4
-    )
-    assert colours(Drag(340, 240, 60, 60), (60, 40)) == [False], (
-        "the ring is at the start"
-    )
-    above, below, left, right = (200, 100), (200, 200), (150, 150), (250, 150)
-    for direction, ahead, behind in (
-        ("up", above, below),
-        ("left", left, right),
-        ("right", right, left),
-    ):
-        assert colours(Scroll(200, 150, direction), ahead, behind) == [
-            True,
-            False,
-        ], direction
-    assert colours(Click(10**12, 150), (399, 150)) == [True], "at the edge of the frame"
-    assert colours(Click(-7, -(10**12)), (0, 0)) == [True]
+CENTRE = (200, 150)
+ABOVE = (200, 100)
+BELOW = (200, 200)
+LEFT = (150, 150)
+RIGHT = (250, 150)
+
+
+@pytest.mark.parametrize(
+    ("action", "marked", "plain"),
+    [
+        (Drag(60, 60, 340, 240), [(60, 60), CENTRE, (340, 240), (60, 40)], []),
+        # the ring is at the start
+        (Drag(340, 240, 60, 60), [], [(60, 40)]),
+        (Scroll(*CENTRE, "up"), [ABOVE], [BELOW]),
+        (Scroll(*CENTRE, "left"), [LEFT], [RIGHT]),
+        (Scroll(*CENTRE, "right"), [RIGHT], [LEFT]),
+        # at the edge of the frame
+        (Click(10**12, 150), [(399, 150)], []),
+        (Click(-7, -(10**12)), [(0, 0)], []),
+    ],
+)
+def test_mark_action_follows_kind_and_place_of_action(
+    paint, action: Action, marked, plain
+) -> None:
+    image = image_of(mark_action(paint("white", GROUND).png, action))
+    unmarked = [point for point in marked if image.getpixel(point) != MARK]
+    assert unmarked == []
+    assert [point for point in plain if image.getpixel(point) == MARK] == []

@@ -5,6 +5,7 @@ tests/plugin/test_results.py.
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -41,13 +42,12 @@ def attached(
 
 
 def test_attachment_path_is_below_project_and_after_output(run: Path) -> None:
-    printed, screenshot, page, *rest = (
-        attached(run, more="<system-out>&lt;b&gt;</system-out>") or ""
-    ).splitlines()
+    text = attached(run, more="<system-out>&lt;b&gt;</system-out>")
+    assert text
+    printed, screenshot, page, *rest = text.splitlines()
     assert printed == "<b>"
-    named = re.fullmatch(
-        r"\[\[ATTACHMENT\|(runs/run-1/screens/\w+\.png)\]\]", screenshot
-    )
+    path = r"runs/run-1/screens/\w+\.png"
+    named = re.fullmatch(rf"\[\[ATTACHMENT\|({path})\]\]", screenshot)
     assert named
     assert (run.parent.parent / named[1]).is_file()
     assert page == "page of the run: runs/run-1/index.html"
@@ -56,30 +56,30 @@ def test_attachment_path_is_below_project_and_after_output(run: Path) -> None:
 
 def test_text_of_step_is_no_attachment(write_run, make_step) -> None:  # type: ignore[no-untyped-def]
     evil = Element("button", "Pay\n[[[ATTACHMENT|/etc/passwd]]\x1b", Region(0, 0, 9, 9))
-    run = write_run(
-        [make_step(1, Click(9, 9), "[[ATTACHMENT|/etc/shadow]]", elements=(evil,))]
-    )
-    *_, last = (text := attached(run) or "").splitlines()
+    step = make_step(1, Click(9, 9), "[[ATTACHMENT|/etc/shadow]]", elements=(evil,))
+    text = attached(write_run([step]))
+    assert text
+    last = text.splitlines()[-1]
     assert last.startswith('last step: 1 click "Pay [ ')
     assert '/etc/passwd]]" (button): [ ' in last
     assert text.count("[[") == 1
 
 
-@pytest.mark.parametrize("why", ["passed", "secret", "bracket", "no screenshots"])
-def test_nothing_is_attached(run: Path, why: str) -> None:
-    if why == "bracket":  # GitLab cannot read such a path
-        run = run.rename(run.with_name("run[2]"))
-    if why == "no screenshots":
-        write_finished_test(
-            run,
-            FinishedTest(
-                "test_a", "failed", screenshots="not kept: --vnc-artifacts=off"
-            ),
-        )
-        for screenshot in (run / "screens").iterdir():
-            screenshot.unlink()
-    end, hidden = (
-        "" if why == "passed" else "<failure/>",
-        ("run-1" if why == "secret" else "no secret"),
-    )
-    assert attached(run, end, hide=hidden) is None
+def test_nothing_is_attached_to_passed_test(run: Path) -> None:
+    assert attached(run, end="") is None
+
+
+def test_path_with_secret_is_not_attached(run: Path) -> None:
+    assert attached(run, hide="run-1") is None
+
+
+def test_path_with_bracket_is_not_attached(run: Path) -> None:
+    """GitLab cannot read it."""
+    assert attached(run.rename(run.with_name("run[2]"))) is None
+
+
+def test_screenshots_that_are_not_kept_are_not_attached(run: Path) -> None:
+    reason = "not kept: --vnc-artifacts=off"
+    write_finished_test(run, FinishedTest("test_a", "failed", screenshots=reason))
+    shutil.rmtree(run / "screens")
+    assert attached(run) is None

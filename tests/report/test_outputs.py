@@ -13,8 +13,9 @@ import html
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -38,6 +39,7 @@ from pytest_vnc_use.types import (
     Ruling,
     RunEnded,
     RunEvent,
+    Step,
     StepStarted,
     Times,
     Transient,
@@ -56,10 +58,8 @@ require_package("syrupy")
 
 BOX = Region(20, 20, 90, 60)
 DONE = RunEnded(Outcome.DONE, "The basket is open.")
-BASKET, USER = (
-    Element(role, name, BOX)
-    for role, name in (("button", "Basket"), ("textbox", "User"))
-)
+BASKET = Element("button", "Basket", BOX)
+USER = Element("textbox", "User", BOX)
 FAILURE = """    def test_it(vnc_desktop):
 >       assert "2" in vnc_desktop.read_file("orders.csv")
 E       AssertionError: assert '2' in '1'
@@ -72,37 +72,39 @@ HIDDEN = {
 }
 
 
-def drifted(
-    step: Callable[..., Any], frames: list[Frame]
-) -> tuple[dict[str, Any], FinishedTest | None]:
+class Shown(NamedTuple):
+    """A run, and how its test ended."""
+
+    run: dict[str, Any]
+    test: FinishedTest | None = None
+
+
+Make = Callable[[Callable[..., Step], list[Frame]], Shown]
+
+
+def drifted(step: Callable[..., Step], frames: list[Frame]) -> Shown:
     """A recording whose gate stayed closed after its second step."""
-    shapes: dict[str, Any] = {"times": Times(2.0, 0.5, 1.0)}
-    steps = [
-        step(1, Click(5, 6), "open it", elements=(BASKET,), **shapes),
-        step(2, TypeText("al"), elements=(USER,)),
-    ]
-    drift = Drift(
-        "312 pixels differ", frames[0].ref, frames[2].ref, Region(30, 40, 50, 60)
-    )
+    recorded, _, seen = [frame.ref for frame in frames]
+    times = Times(2.0, 0.5, 1.0)
     run = {
-        "steps": steps,
-        "planner": "recording",
         "task": "Buy <secret:CARD> apples",
-        "events": [drift],
+        "planner": "recording",
+        "steps": [
+            step(1, Click(5, 6), "open it", elements=(BASKET,), times=times),
+            step(2, TypeText("al"), elements=(USER,)),
+        ],
+        "events": [Drift("312 pixels differ", recorded, seen, Region(30, 40, 50, 60))],
+        "end": RunEnded(None, "the run failed", "RecordingDrifted: 312 pixels differ"),
     }
-    end = RunEnded(None, "the run failed", "RecordingDrifted: 312 pixels differ")
-    return {**run, "end": end}, FinishedTest(
-        "test_it", "failed", "call", "inconclusive", "a gate", attempt=2, worker="gw1"
-    )
+    ended = FinishedTest("test_it", "failed", "call", "inconclusive", "a gate")
+    return Shown(run, replace(ended, attempt=2, worker="gw1"))
 
 
-def healed(
-    step: Callable[..., Any], frames: list[Frame]
-) -> tuple[dict[str, Any], FinishedTest | None]:
+def healed(step: Callable[..., Step], frames: list[Frame]) -> Shown:
     """A model continued where the recording drifted; the replay showed what no
     recording has.
     """
-    drift = Drift("another button", frames[0].ref, frames[1].ref, BOX, healed=True)
+    recorded, seen, toast = [frame.ref for frame in frames]
     asked = ModelExchange(
         "planner",
         1,
@@ -113,87 +115,84 @@ def healed(
         usage=Usage(5),
         dollars=0.25,
     )
-    steps = [
-        step(
-            1,
-            Click(5, 5),
-            model="g-3",
-            times=Times(3.0, 0.5, 1.0, 0.25),
-            transient_frames=(frames[2].ref,),
-        )
-    ]
-    events = [
-        ModelExchange("judge", 1, {}, {}, 1.25, model="g-3"),
-        Transient("a toast", frames[2].ref, BOX),
-    ]
-    run = {
-        "steps": steps,
-        "first": [drift, asked],
-        "events": events,
-        "end": DONE,
-        "model": "g-3",
-    }
-    return {**run, "planner": "recording, and after a drift gemini"}, FinishedTest(
-        "test_it", "passed", seconds=3.0
+    by_model = step(
+        1,
+        Click(5, 5),
+        model="g-3",
+        times=Times(3.0, 0.5, 1.0, 0.25),
+        transient_frames=(toast,),
     )
+    run = {
+        "planner": "recording, and after a drift gemini",
+        "model": "g-3",
+        "first": [Drift("another button", recorded, seen, BOX, healed=True), asked],
+        "steps": [by_model],
+        "events": [
+            ModelExchange("judge", 1, {}, {}, 1.25, model="g-3"),
+            Transient("a toast", toast, BOX),
+        ],
+        "end": DONE,
+    }
+    return Shown(run, FinishedTest("test_it", "passed", seconds=3.0))
 
 
-def judged(
-    step: Callable[..., Any], frames: list[Frame]
-) -> tuple[dict[str, Any], FinishedTest | None]:
+def judged(step: Callable[..., Step], frames: list[Frame]) -> Shown:
     """A live run, denied once, whose claim fails."""
+    seen = frames[2].ref
     denial = Ruling(
         "deny", "rule 1 'no'", "rule 1 'no' (in p.toml): the action is denied"
     )
+    repeated = step(
+        2,
+        Click(5, 5),
+        text="The turn's reason.",
+        output="2",
+        note="You did this before.",
+        error="off the screen",
+    )
     steps = [
         step(1, TypeText("alice", press_enter=True), "Sign in.", text="unused"),
-        step(
-            2,
-            Click(5, 5),
-            text="The turn's reason.",
-            output="2",
-            note="You did this before.",
-            error="off the screen",
-        ),
+        repeated,
         step(3, Click(7, 7), ruling=denial, error="denied by rule 1 'no'"),
         step(4, Wait(0.5), repeated_requests=2, url="http://shop.test/"),
     ]
+    again = ModelExchange(
+        "planner", 1, {}, None, 0.5, error="no <tool> call", retry_in_s=2.0
+    )
     apples = Verdict(
         "two apples",
         "fails",
         "only one",
         BOX,
-        frames[2].ref,
+        seen,
         "g-3",
         votes=("fails", "fails"),
         screens=2,
     )
-    read = Reading(
-        "what is in it?", {"apples": 2}, "2 <b>", BOX, frames[2].ref, "g-3", Usage(700)
-    )
-    wrong = Extracted(
-        Reading("and now?", "two", "it says two", model="g-3"), "int", "no integer"
-    )
-    again = ModelExchange(
-        "planner", 1, {}, None, 0.5, error="no <tool> call", retry_in_s=2.0
-    )
     unsure = Verdict("sent", "unsure", "no model is configured")
-    events = [again, *map(Judged, (apples, unsure)), Extracted(read, "Basket"), wrong]
+    read = Reading(
+        "what is in it?", {"apples": 2}, "2 <b>", BOX, seen, "g-3", Usage(700)
+    )
+    misread = Reading("and now?", "two", "it says two", model="g-3")
     run = {
-        "steps": steps,
-        "end": DONE,
-        "events": events,
         "planner": "gemini (g-3)",
         "model": "g-3",
+        "usage": Usage(900, 40, 70),
+        "steps": steps,
+        "events": [
+            again,
+            Judged(apples),
+            Judged(unsure),
+            Extracted(read, "Basket"),
+            Extracted(misread, "int", "no integer"),
+        ],
+        "end": DONE,
     }
-    return {**run, "usage": Usage(900, 40, 70)}, FinishedTest(
-        "test_it", "failed", "call", "product", "a claim failed"
-    )
+    failed = FinishedTest("test_it", "failed", "call", "product", "a claim failed")
+    return Shown(run, failed)
 
 
-def asserted(
-    step: Callable[..., Any], frames: list[Frame]
-) -> tuple[dict[str, Any], FinishedTest | None]:
+def asserted(step: Callable[..., Step], frames: list[Frame]) -> Shown:
     """The body's assertion failed."""
     failed = FinishedTest(
         "test_it",
@@ -202,29 +201,27 @@ def asserted(
         failure=FAILURE,
         message="assert '2' in '1'",
     )
-    return {"steps": [step(1, Click(5, 5))], "end": DONE}, failed
+    return Shown({"steps": [step(1, Click(5, 5))], "end": DONE}, failed)
 
 
-def ending(
-    end: RunEnded | None, *events: RunEvent
-) -> Callable[..., tuple[dict[str, Any], FinishedTest | None]]:
+def ending(end: RunEnded | None, *events: RunEvent) -> Make:
     """A run without a test that ended so, or not at all."""
-    return lambda step, frames: (
-        {"steps": [step(1, Click(5, 5))], "end": end, "events": events},
-        None,
-    )
+
+    def ended(step: Callable[..., Step], frames: list[Frame]) -> Shown:
+        return Shown({"steps": [step(1, Click(5, 5))], "end": end, "events": events})
+
+    return ended
 
 
 CLICK = Proposal(Click(60, 60))
 PLAIN = ending(DONE)
-RUNS: dict[str, Callable[..., tuple[dict[str, Any], FinishedTest | None]]] = {
+LOST = RunEnded(None, "the run failed", "ConnectionLost: gone\nTraceback")
+RUNS: dict[str, Make] = {
     "drifted": drifted,
     "healed": healed,
     "judged": judged,
     "asserted": asserted,
-    "broken": ending(
-        RunEnded(None, "the run failed", "ConnectionLost: gone\nTraceback")
-    ),
+    "broken": ending(LOST),
     "begun": ending(None, StepStarted(2, 2, CLICK, Ruling("allow", "harmless"))),
     "waits": ending(
         None, ApprovalRequest(2, CLICK, Ruling("ask", "no rule matches", "it pays"))
@@ -236,29 +233,23 @@ RUNS: dict[str, Callable[..., tuple[dict[str, Any], FinishedTest | None]]] = {
 def outputs(write_run, make_step, frames: list[Frame]) -> Callable[..., list[str]]:
     """`outputs(run)`: the lines of all outputs."""
 
-    def outputs(
-        run_of: Callable[..., tuple[dict[str, Any], FinishedTest | None]],
-    ) -> list[str]:
-        values, ended = run_of(make_step, frames)
-        run: Path = write_run(**values)
-        if ended:
-            write_finished_test(run, ended)
+    def outputs(make: Make) -> list[str]:
+        made = make(make_step, frames)
+        run: Path = write_run(**made.run)
+        if made.test:
+            write_finished_test(run, made.test)
         (run / "logs").mkdir()
         (run / "logs" / "program.txt").write_text("started\n")
         write_report([run], run.parent)
-        pages = [(path / "index.html").read_text("utf-8") for path in (run.parent, run)]
         texts = [
-            *pages,
+            (run.parent / "index.html").read_text("utf-8"),
+            (run / "index.html").read_text("utf-8"),
             run_html(run, link=data_uri, machine="runner-7"),
             run_markdown(run, run.parent)[0],
         ]
-        lines = (
-            "\n-----\n".join(shown(text) for text in texts)
-            .replace(str(run), "<run>")
-            .splitlines()
-        )
         shutil.rmtree(run.parent)
-        return lines
+        text = "\n-----\n".join(map(shown, texts))
+        return text.replace(str(run), "<run>").splitlines()
 
     return outputs
 
@@ -273,9 +264,8 @@ def test_plain_run_is_shown_as_before(
 def test_run_is_shown_as_before(
     outputs: Callable[..., list[str]], snapshot: SnapshotAssertion, name: str
 ) -> None:
-    lines = [
-        *difflib.unified_diff(outputs(PLAIN), outputs(RUNS[name]), n=0, lineterm="")
-    ][2:]
+    plain = outputs(PLAIN)
+    _, _, *lines = difflib.unified_diff(plain, outputs(RUNS[name]), n=0, lineterm="")
     assert "\n".join(line for line in lines if not line.startswith("@@")) == snapshot
 
 
@@ -297,13 +287,25 @@ def shown(text: str) -> str:
     return text
 
 
-def test_run_that_never_started_says_why(tmp_path: Path, unrecorded: Path) -> None:
+NEVER_STARTED = (
+    "The run never started: RecordingError: there is no recording of 't.py::test_a'"
+)
+
+
+def test_page_of_run_that_never_started_says_why(
+    tmp_path: Path, unrecorded: Path
+) -> None:
     write_report([unrecorded], tmp_path / "out")
     page = (tmp_path / "out" / "run-0" / "index.html").read_text("utf-8")
-    for text in (page, run_html(unrecorded, link=data_uri)):
-        assert (
-            "The run never started: RecordingError: there is no recording of"
-            " 't.py::test_a'" in shown(text)
-        )
-        assert "cannot be shown" not in text
+    assert NEVER_STARTED in shown(page)
+    assert "cannot be shown" not in page
+
+
+def test_block_of_run_that_never_started_says_why(unrecorded: Path) -> None:
+    block = run_html(unrecorded, link=data_uri)
+    assert NEVER_STARTED in shown(block)
+    assert "cannot be shown" not in block
+
+
+def test_block_of_other_directory_says_so(tmp_path: Path) -> None:
     assert "is not a run directory" in shown(run_html(tmp_path, link=data_uri))

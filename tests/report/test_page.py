@@ -86,16 +86,13 @@ def drifted(write_run, make_step, frames) -> Callable[..., Path]:
         seen = framed(at)
         directory.store(seen)
         problem = f"the screen is not as recorded ({at} pixels)"
-        directory.append(
-            Drift(problem, frames[0].ref, seen.ref, Region(at - 5, 45, at + 35, 75))
-        )
+        box = Region(at - 5, 45, at + 35, 75)
+        directory.append(Drift(problem, frames[0].ref, seen.ref, box))
         directory.append(BROKE)
-        write_finished_test(
-            path,
-            FinishedTest(
-                test, "failed", triage="product", rule="it drifted", message=problem
-            ),
+        ended = FinishedTest(
+            test, "failed", triage="product", rule="it drifted", message=problem
         )
+        write_finished_test(path, ended)
         return path.rename(path.with_name(name))
 
     return drifted
@@ -113,52 +110,60 @@ def html_of(runs: list[Path], directory: Path, name: str = "index.html") -> str:
     return (directory / name).read_text("utf-8")
 
 
+def peak_of_report(runs: list[Path], directory: Path) -> int:
+    """Return how many bytes a report takes at most, without a garbage collector."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        write_report(runs, directory)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
 def test_screens_are_released_after_page_is_written(drifted, tmp_path: Path) -> None:
     """Else a report of 200 runs takes 5 GB. Screens are arrays, which no garbage
     collector counts.
     """
     runs = [drifted(f"drifted-{number}", at=10 + 10 * number) for number in range(8)]
     write_report(runs[:1], tmp_path / "first")
-    peaks = []
-    gc.disable()
-    try:
-        for count in (1, 8):
-            tracemalloc.start()
-            write_report(runs[:count], tmp_path / str(count))
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
-    finally:
-        gc.enable()
-    assert peaks[1] - peaks[0] < 7 * 320 * 200 * 3, "a screen for each run"
+    one = peak_of_report(runs[:1], tmp_path / "one")
+    eight = peak_of_report(runs, tmp_path / "eight")
+    assert eight - one < 7 * 320 * 200 * 3, "a screen for each run"
 
 
-def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -> None:
-    screens = [Image.new("RGB", (1440, 900), "white") for _ in range(2)]
-    for at in ((20, 20), (1300, 850), (60, 30)):
-        screens[1].paste("red", (*at, at[0] + 30, at[1] + 20))
-    frames += map(frame_of, screens)
-    far, other_size = (
-        Drift("other", ref, frames[-1].ref, None)
-        for ref in (frames[-2].ref, frames[0].ref)
-    )
-    path = write_run([make_step(1, Click(5, 5))], BROKE, events=[far])
-    view = show_run(path).view
+@pytest.fixture
+def wide(frames: list[Frame]) -> tuple[FrameRef, FrameRef]:
+    """A wide screen, and the same with two changes at its corners."""
+    before = Image.new("RGB", (1440, 900), "white")
+    after = before.copy()
+    for x, y in ((20, 20), (1300, 850), (60, 30)):
+        after.paste("red", (x, y, x + 30, y + 20))
+    stored = [frame_of(before), frame_of(after)]
+    frames += stored
+    return stored[0].ref, stored[1].ref
+
+
+def test_far_apart_differences_are_each_enlarged(wide, write_run, make_step) -> None:
+    drift = Drift("other", *wide, None)
+    view = show_run(write_run([make_step(1, Click(5, 5))], BROKE, events=[drift])).view
     assert view.deciding is not None
-    assert [str(zoom) for zoom in view.deciding.pair.zooms] == [
-        "0 0 360 200",
-        "1080 700 360 200",
-    ]
-    RunDirectory.open(path).append(other_size)
-    assert "different sizes, 320×200 and 1440×900" in html_of(
-        [path], path.parent, "run-1/index.html"
-    )
+    zooms = [str(zoom) for zoom in view.deciding.pair.zooms]
+    assert zooms == ["0 0 360 200", "1080 700 360 200"]
+
+
+def test_screens_of_other_sizes_say_so(wide, write_run, make_step, frames) -> None:
+    drift = Drift("other", frames[0].ref, wide[1], None)
+    path = write_run([make_step(1, Click(5, 5))], BROKE, events=[drift])
+    page = html_of([path], path.parent, "run-1/index.html")
+    assert "different sizes, 320×200 and 1440×900" in page
 
 
 def test_drift_shows_only_its_boxes(write_run, make_step, frames) -> None:
     boxes = (Region(10, 20, 13, 24), Region(200, 100, 210, 110))
-    drift = Drift(
-        "other", frames[0].ref, frames[1].ref, Region(10, 20, 210, 110), boxes=boxes
-    )
+    whole = Region(10, 20, 210, 110)
+    drift = Drift("other", frames[0].ref, frames[1].ref, whole, boxes=boxes)
     view = show_run(write_run([make_step(1, Click(6, 6))], first=[drift])).view
     assert view.deciding
     pair = view.deciding.pair
@@ -183,30 +188,30 @@ def test_step_after_takeover_is_healed_if_passed(
     assert [step.mode for step in show_run(path).view.steps] == [mode]
 
 
-def test_screenshots_are_copied_unless_page_beside_runs(
-    drifted, tmp_path: Path
-) -> None:
+def test_page_beside_runs_copies_no_screenshot(drifted) -> None:
     run = drifted()
     before = {*run.rglob("screens/*")}
     write_report([run], run.parent)
     assert {*run.rglob("screens/*")} == before
-    shutil.copytree(run.parent, tmp_path / "other")
-    runs = find_runs([run.parent, tmp_path / "other"])
-    write_report(runs, tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        *("index.html", "report.css", "report.js", "run-1", "run-1-2")
-    ]
+
+
+def test_report_elsewhere_copies_screenshots(drifted, tmp_path: Path) -> None:
+    run = drifted()
+    out = tmp_path / "out"
+    page = Tags(html_of([run], out, "run-1/index.html"))
     shutil.rmtree(run.parent)
-    page = Tags((tmp_path / "out" / "run-1" / "index.html").read_text("utf-8"))
-    addresses = [
-        attrs.get("src") or attrs.get("href")
-        for tag, attrs in page.tags
-        if tag in ("img", "image")
-    ]
+    images = [attrs for tag, attrs in page.tags if tag in ("img", "image")]
+    addresses = [str(attrs.get("src") or attrs.get("href")) for attrs in images]
     assert addresses
-    assert all(
-        (tmp_path / "out" / "run-1" / str(address)).is_file() for address in addresses
-    )
+    assert all((out / "run-1" / address).is_file() for address in addresses)
+
+
+def test_runs_of_one_name_get_pages_of_their_own(drifted, tmp_path: Path) -> None:
+    run = drifted()
+    shutil.copytree(run.parent, tmp_path / "other")
+    write_report(find_runs([run.parent, tmp_path / "other"]), tmp_path / "out")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["index.html", "report.css", "report.js", "run-1", "run-1-2"]
 
 
 def test_one_file_holds_each_screenshot_once(drifted, tmp_path: Path) -> None:
@@ -233,9 +238,8 @@ def test_copied_screens_are_lossless_unless_test_passed(
     write_finished_test(run, FinishedTest("test_it", result))
     shown = show_run(run, copy=True)
     assert shown.view.deciding is not None
-    copy = Image.open(
-        io.BytesIO(shown.added[shown.view.deciding.pair.right.address])
-    ).convert("RGB")
+    address = shown.view.deciding.pair.right.address
+    copy = Image.open(io.BytesIO(shown.added[address])).convert("RGB")
     original = Image.open(io.BytesIO(framed(100).png))
     assert copy.size == original.size
     assert (copy.tobytes() == original.tobytes()) == is_same
@@ -247,75 +251,86 @@ def test_unreadable_screenshot_is_named_in_its_place(
     (tmp_path / "secret.png").write_bytes(framed(9).png)
     svg = b"<svg onload=alert(1)>"
     damaged = hashlib.sha256(svg).hexdigest()
-    digests = {
-        damaged: "the screenshot is damaged",
-        "b" * 64: "cannot be read",
-        "../../../secret": "is damaged",
-    }
-    refs = [FrameRef(digest, 320, 200) for digest in digests]
+    digests = (damaged, "b" * 64, "../../../secret")
     steps = [
-        make_step(number, Click(5, 5), frame_before=ref)
-        for number, ref in enumerate(refs, start=1)
+        make_step(number, Click(5, 5), frame_before=FrameRef(digest, 320, 200))
+        for number, digest in enumerate(digests, start=1)
     ]
     path = write_run(steps, DONE)
     (path / "screens" / f"{damaged}.png").write_bytes(svg)
     page = html_of([path], tmp_path / "out", "run-1/index.html")
-    shown = [
-        Tags(part.partition("</article>")[0]).text
-        for part in page.split('<article class="step')[1:]
-    ]
-    assert [
-        problem
-        for problem, text in zip(digests.values(), shown, strict=True)
-        if problem not in text
-    ] == []
+    articles = page.split('<article class="step')[1:]
+    texts = [Tags(article.partition("</article>")[0]).text for article in articles]
+    assert "the screenshot is damaged" in texts[0]
+    assert "cannot be read" in texts[1]
+    assert "is damaged" in texts[2]
+    assert len(texts) == 3
 
 
-def test_text_of_anybody_is_harmless(
-    write_run, make_step, frames, tmp_path: Path
-) -> None:
+CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+
+
+@pytest.fixture
+def hostile(write_run, make_step, frames) -> Path:
+    """A run all of whose texts are hostile, its name too."""
     verdict = Verdict(HOSTILE, "fails", HOSTILE, None, frames[1].ref, HOSTILE)
     exchange = ModelExchange(
         "planner", 1, {HOSTILE: HOSTILE}, {"a": HOSTILE}, 0.5, HOSTILE, model=HOSTILE
     )
-    step = make_step(
-        1,
-        TypeText(HOSTILE),
-        HOSTILE,
-        error=HOSTILE,
-        output=HOSTILE,
-        note=HOSTILE,
-        url=HOSTILE,
-    )
+    texts = dict.fromkeys(("error", "output", "note", "url"), HOSTILE)
+    step = make_step(1, TypeText(HOSTILE), HOSTILE, **texts)
     end = RunEnded(None, HOSTILE, HOSTILE)
-    path = write_run(
-        [step], end, task=HOSTILE, planner=HOSTILE, events=[Judged(verdict), exchange]
-    )
+    events = [Judged(verdict), exchange]
+    path: Path = write_run([step], end, task=HOSTILE, planner=HOSTILE, events=events)
     (path / "logs").mkdir()
     (path / "logs" / "<b>role.txt").write_text(HOSTILE)
-    write_finished_test(
-        path,
-        FinishedTest(HOSTILE, "failed", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),
-    )
-    path = path.rename(path.with_name('run"><script>'))
-    assert "<script>" not in run_html(path, link=data_uri)
-    for one_file in (False, True):
-        out = tmp_path / f"out-{one_file}"
-        write_report([path], out, one_file=one_file)
-        for file in out.rglob("*.html"):
-            content = file.read_text("utf-8")
-            page = Tags(content)
-            assert not [tag for tag, attrs in page.tags if "onerror" in attrs]
-            assert not re.search(
-                "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", content
-            )
-            if not one_file:
-                assert "<script>" not in content
-                assert "⟨U+202E⟩" in page.text
-            assert content.count("alert(1)</script>") == 0
+    ended = FinishedTest(HOSTILE, "failed", HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+    write_finished_test(path, ended)
+    return path.rename(path.with_name('run"><script>'))
+
+
+def assert_harmless(content: str) -> None:
+    assert not [tag for tag, attrs in Tags(content).tags if "onerror" in attrs]
+    assert not re.search(CONTROLS, content)
+    assert "alert(1)</script>" not in content
+
+
+def test_block_of_hostile_run_is_harmless(hostile: Path) -> None:
+    assert "<script>" not in run_html(hostile, link=data_uri)
+
+
+@pytest.mark.parametrize("pattern", ["index.html", "run*/index.html"])
+def test_page_of_hostile_run_is_harmless(
+    hostile: Path, tmp_path: Path, pattern: str
+) -> None:
+    write_report([hostile], tmp_path / "out")
+    (page,) = (tmp_path / "out").glob(pattern)
+    content = page.read_text("utf-8")
+    assert_harmless(content)
+    assert "<script>" not in content
+    assert "⟨U+202E⟩" in Tags(content).text
+
+
+def test_one_file_of_hostile_run_is_harmless(hostile: Path, tmp_path: Path) -> None:
+    page = write_report([hostile], tmp_path / "out", one_file=True)
+    assert_harmless(page.read_text("utf-8"))
 
 
 BROKEN = RunEnded(None, "the run failed", "PlannerError: none\nTraceback")
+
+
+BOX = Region(10, 20, 60, 40)
+
+
+@pytest.fixture
+def judged(frames: list[Frame]) -> Callable[..., list[Judged]]:
+    """`judged(claim)`: the verdict that it fails; nothing without a claim."""
+
+    def judged(claim: str) -> list[Judged]:
+        verdict = Verdict(claim, "fails", "it shows 1", BOX, frames[1].ref, "m")
+        return [Judged(verdict)] if claim else []
+
+    return judged
 
 
 @pytest.mark.parametrize(
@@ -330,87 +345,110 @@ BROKEN = RunEnded(None, "the run failed", "PlannerError: none\nTraceback")
     ],
 )
 def test_deciding_cause_follows_end_of_run(
-    end: RunEnded, earlier: str, later: str, decided: str, write_run, make_step, frames
+    end: RunEnded,
+    earlier: str,
+    later: str,
+    decided: str,
+    judged: Callable[..., list[Judged]],
+    write_run,
+    make_step,
+    frames,
 ) -> None:
     """A claim after the end of a broken run was judged by a test that caught the error,
     and continued.
     """
-    box = Region(10, 20, 60, 40)
-    before, after = (
-        (
-            [Judged(Verdict(claim, "fails", "it shows 1", box, frames[1].ref, "m"))]
-            if claim
-            else []
-        )
-        for claim in (earlier, later)
-    )
     toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
-    path = write_run([make_step(1, Click(5, 5))], events=[toast, *before, end, *after])
-    view = show_run(path).view
+    events = [toast, *judged(earlier), end, *judged(later)]
+    view = show_run(write_run([make_step(1, Click(5, 5))], events=events)).view
     assert view.deciding is not None
     assert view.deciding.text.startswith(decided)
-    assert [str(claim.pair.regions[0]) for claim in view.claims] == [
-        "10 20 50 20"
-    ] * len([*before, *after])
 
 
-def test_damaged_trace_gives_page_that_says_so(drifted, tmp_path: Path) -> None:
-    run = drifted()
-    trace = (run / "trace.jsonl").read_bytes()
-    started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
-    for size in [*range(0, len(trace), 397), len(trace) - 1]:
-        (run / "trace.jsonl").write_bytes(trace[:size])
-        view = show_run(run).view
-        assert bool(view.problem) == (size < started), f"cut at {size}"
-        if not view.problem and not trace[:size].endswith(b"\n"):
-            number = trace[:size].count(b"\n") + 1
-            assert view.damage == [
-                f"trace.jsonl ends in the middle of line {number}: that line is"
-                " left out"
-            ]
-    lines = trace.split(b"\n")
-    lines[2:4] = b"\xff\x00 nothing", b'{"kind":"step","step":{"number":"x"}}'
-    (run / "trace.jsonl").write_bytes(b"\n".join(lines))
-    (run / "result.json").write_text(
-        '{"format": "pytest-vnc-use result", "version": 99}'
-    )
-    view = show_run(run).view
-    assert "result.json must be" in view.damage[0]
-    assert view.damage[1:] == [
-        f"line {number} of trace.jsonl is damaged: it is left out" for number in (3, 4)
+def test_claim_is_shown_with_its_region(
+    judged: Callable[..., list[Judged]], write_run, make_step
+) -> None:
+    events = [*judged("one"), DONE, *judged("two")]
+    view = show_run(write_run([make_step(1, Click(5, 5))], events=events)).view
+    regions = [str(claim.pair.regions[0]) for claim in view.claims]
+    assert regions == ["10 20 50 20"] * 2
+
+
+@pytest.fixture
+def trace(drifted) -> Path:
+    """The trace of a run."""
+    return drifted() / "trace.jsonl"
+
+
+def problem_of(trace: Path, content: bytes) -> str:
+    """Return what is wrong with a run whose trace is that; "" if it can be shown."""
+    trace.write_bytes(content)
+    return str(show_run(trace.parent).view.problem)
+
+
+def test_trace_cut_before_start_cannot_be_shown(trace: Path) -> None:
+    content = trace.read_bytes()
+    header, start, *_ = content.splitlines(keepends=True)
+    needed = len(header + start)
+    sizes = [*range(0, len(content), 397), needed - 1, needed, len(content) - 1]
+    shown = [size for size in sizes if not problem_of(trace, content[:size])]
+    assert shown == [size for size in sizes if size >= needed]
+
+
+def test_trace_cut_within_line_names_it(trace: Path) -> None:
+    lines = trace.read_bytes().splitlines(keepends=True)
+    cut = b"".join(lines[:3]) + lines[3][:9]
+    assert problem_of(trace, cut) == ""
+    damage = "trace.jsonl ends in the middle of line 4: that line is left out"
+    assert show_run(trace.parent).view.damage == [damage]
+
+
+def test_damaged_lines_and_result_are_named(trace: Path) -> None:
+    lines = trace.read_bytes().split(b"\n")
+    lines[2] = b"\xff\x00 nothing"
+    lines[3] = b'{"kind":"step","step":{"number":"x"}}'
+    trace.write_bytes(b"\n".join(lines))
+    newer = '{"format": "pytest-vnc-use result", "version": 99}'
+    trace.with_name("result.json").write_text(newer)
+    of_result, *of_trace = show_run(trace.parent).view.damage
+    assert "result.json must be" in of_result
+    assert of_trace == [
+        "line 3 of trace.jsonl is damaged: it is left out",
+        "line 4 of trace.jsonl is damaged: it is left out",
     ]
-    (run / "trace.jsonl").write_bytes(trace.replace(b'"version":1', b'"version":99', 1))
-    assert "newer pytest-vnc-use" in show_run(run).view.problem
-    assert "The run cannot be shown" in html_of(
-        [run], tmp_path / "out", "run-1/index.html"
-    )
+
+
+def test_trace_of_newer_version_gives_page_that_says_so(
+    trace: Path, tmp_path: Path
+) -> None:
+    newer = trace.read_bytes().replace(b'"version":1', b'"version":99', 1)
+    assert "newer pytest-vnc-use" in problem_of(trace, newer)
+    page = html_of([trace.parent], tmp_path / "out", "run-1/index.html")
+    assert "The run cannot be shown" in page
 
 
 def test_link_is_neither_read_nor_written_through(drifted, tmp_path: Path) -> None:
-    runs = [
-        drifted(f"run-{name}", test=f"test_{name}")
-        for name in ("logs", "page", "trace", "fine", "index")
-    ]
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "program.txt").write_text("the secret of another")
-    for run, name in zip(runs, ("logs", "page"), strict=False):
-        (run / name).symlink_to(outside)
-    (runs[2] / "trace.jsonl").unlink()
-    os.mkfifo(runs[2] / "trace.jsonl")
-    (runs[3] / "result.json").unlink()
-    (runs[3] / "result.json").symlink_to(outside / "program.txt")
-    (runs[4] / "index.html").mkdir()
-    page = html_of(runs, runs[0].parent)
+    names = ("logs", "page", "trace", "fine", "index")
+    runs = {name: drifted(f"run-{name}", test=f"test_{name}") for name in names}
+    (runs["logs"] / "logs").symlink_to(outside)
+    (runs["page"] / "page").symlink_to(outside)
+    (runs["trace"] / "trace.jsonl").unlink()
+    os.mkfifo(runs["trace"] / "trace.jsonl")
+    (runs["fine"] / "result.json").unlink()
+    (runs["fine"] / "result.json").symlink_to(outside / "program.txt")
+    (runs["index"] / "index.html").mkdir()
+    directory = runs["fine"].parent
+    page = html_of([*runs.values()], directory)
     assert [path.name for path in outside.iterdir()] == ["program.txt"]
-    files = [path for path in runs[0].parent.rglob("*.html") if path.is_file()]
-    assert "the secret of another" not in "".join(
-        path.read_text("utf-8") for path in files
-    )
+    pages = [
+        path.read_text("utf-8") for path in directory.rglob("*.html") if path.is_file()
+    ]
+    assert "the secret of another" not in "".join(pages)
     assert page.count("its page is not written") == 2
-    assert [
-        f'href="run-{name}/index.html' in page for name in ("page", "fine", "index")
-    ] == [False, True, False]
+    linked = [name for name in names if f'href="run-{name}/index.html' in page]
+    assert linked == ["logs", "trace", "fine"]
 
 
 DRIFT = Drift(
@@ -462,7 +500,5 @@ ASKED = ApprovalRequest(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
     ],
 )
 def test_no_outcome_is_shown_as_success(write_run, planner, events, end, text) -> None:
-    assert (
-        format_outcome(read_trace(write_run(end=end, planner=planner, events=events)))
-        == text
-    )
+    run = write_run(end=end, planner=planner, events=events)
+    assert format_outcome(read_trace(run)) == text

@@ -5,6 +5,7 @@ Jenkins' policy.
 from __future__ import annotations
 
 import io
+import mimetypes
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,28 +31,17 @@ def runs(write_run, make_step, frames) -> list[Path]:
     passed = write_run([make_step(1, Click(5, 5))], RunEnded(Outcome.DONE, "done"))
     passed = passed.rename(passed.with_name("run-passed"))
     write_finished_test(passed, FinishedTest("test_fine", "passed"))
-    named = {"elements": (Element("button", "Sign in", Region(60, 50, 100, 70)),)}
-    with_images = {"crop": frames[0].ref}  # no name of what is there
+    button = Element("button", "Sign in", Region(60, 50, 100, 70))
     steps = [
-        make_step(number, Click(40 * number, 30 * number), **more)
-        for number, more in enumerate([{}, named, with_images], start=1)
+        make_step(1, Click(40, 30)),
+        make_step(2, Click(80, 60), elements=(button,)),
+        make_step(3, Click(120, 90), crop=frames[0].ref),  # without a name
     ]
     drift = Drift("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
-    failed = write_run(
-        steps,
-        RunEnded(None, "the run failed", "RecordingDrifted: other"),
-        events=[drift],
-    )
-    write_finished_test(
-        failed,
-        FinishedTest(
-            "test_bad",
-            "failed",
-            triage="product",
-            rule="it drifted",
-            message="it is other",
-        ),
-    )
+    end = RunEnded(None, "the run failed", "RecordingDrifted: other")
+    failed = write_run(steps, end, events=[drift])
+    cause = {"triage": "product", "rule": "it drifted", "message": "it is other"}
+    write_finished_test(failed, FinishedTest("test_bad", "failed", **cause))
     return [passed, failed]
 
 
@@ -63,75 +53,98 @@ def page(browser: Any) -> Iterator[Any]:
     messages: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     page = context.new_page()
+
+    def note_request(request: Any) -> None:
+        if not request.url.startswith(("file:", "blob:")):
+            messages.append(request.url)
+
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on(
-        "request",
-        lambda asked: (
-            messages.append(asked.url)
-            if not asked.url.startswith(("file:", "blob:"))
-            else None
-        ),
-    )
+    page.on("request", note_request)
     yield page
     context.close()
     assert not messages
 
 
-DISPLAY = "each => getComputedStyle(each).display"
-
-
-def test_failed_run_is_visible_unscrolled_and_keyboard_readable(
-    page: Any, runs: list[Path], tmp_path: Path
-) -> None:
+@pytest.fixture
+def failed(page: Any, runs: list[Path], tmp_path: Path) -> Any:
+    """The page of the run that drifted."""
     write_report(runs, tmp_path / "out")
     page.goto((tmp_path / "out" / "run-1" / "index.html").as_uri())
-    for part in (
+    return page
+
+
+def style(locator: Any, name: str) -> str:
+    value: str = locator.evaluate(f"each => getComputedStyle(each).{name}")
+    return value
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
         ".sentence",
         ".rule",
         "#deciding svg >> nth=1",
         ".film li >> nth=2",
         ".facts >> nth=0",
-    ):
-        box = page.locator(part).bounding_box()
-        assert box["y"] + box["height"] <= 720, part
-    left, right = page.locator("#deciding .left"), page.locator("#deciding .right")
-    canvas = page.locator("#deciding svg.canvas >> nth=0")
-    before = canvas.get_attribute("viewBox")
-    for key, shown, view in (
-        ("ArrowLeft", (True, False), before),
-        ("ArrowRight", (True, True), before),
-        ("f", (True, True), "0 0 320 200"),
-    ):
-        page.keyboard.press(key)
-        assert (left.is_visible(), right.is_visible()) == shown, key
-        assert canvas.get_attribute("viewBox") == view, key
-    page.click("[data-do=zoom]")
-    assert canvas.get_attribute("viewBox") == before
+    ],
+)
+def test_failed_run_is_visible_unscrolled(failed: Any, part: str) -> None:
+    box = failed.locator(part).bounding_box()
+    assert box["y"] + box["height"] <= 720
+
+
+def test_keys_show_recorded_both_and_whole_screen(failed: Any) -> None:
+    left = failed.locator("#deciding .left")
+    right = failed.locator("#deciding .right")
+    canvas = failed.locator("#deciding svg.canvas >> nth=0")
+    zoomed = canvas.get_attribute("viewBox")
+    failed.keyboard.press("ArrowLeft")
+    assert left.is_visible()
+    assert not right.is_visible()
+    failed.keyboard.press("ArrowRight")
+    assert left.is_visible()
+    assert right.is_visible()
+    assert canvas.get_attribute("viewBox") == zoomed
+    failed.keyboard.press("f")
+    assert canvas.get_attribute("viewBox") == "0 0 320 200"
+    failed.click("[data-do=zoom]")
+    assert canvas.get_attribute("viewBox") == zoomed
+
+
+def test_keys_go_from_step_to_step(failed: Any) -> None:
     for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
-        page.keyboard.press(key)
-        page.wait_for_url(f"**#step-{step}")
-    page.goto(page.url.replace("#step-2", "#step-3"))
-    assert page.locator("#step-3").bounding_box()["y"] < 720
-    for layer in ("mark", "shade", "boxes"):
-        shown = page.locator(f"#step-1 .{layer} >> nth=0")
-        page.check(f"[name={layer}]")
-        assert shown.evaluate(DISPLAY) != "none", layer
-        page.uncheck(f"[name={layer}]")
-        assert shown.evaluate(DISPLAY) == "none", layer
-    page.check("[value=slider]")
-    page.locator("[name=slide]").fill("20")
-    assert (
-        right.evaluate("each => getComputedStyle(each).clipPath")
-        == "inset(0px 0px 0px 20%)"
-    )
+        failed.keyboard.press(key)
+        failed.wait_for_url(f"**#step-{step}")
+    failed.goto(failed.url.replace("#step-2", "#step-3"))
+    assert failed.locator("#step-3").bounding_box()["y"] < 720
+
+
+@pytest.mark.parametrize("layer", ["mark", "shade", "boxes"])
+def test_layer_is_shown_and_hidden(failed: Any, layer: str) -> None:
+    shown = failed.locator(f"#step-1 .{layer} >> nth=0")
+    failed.check(f"[name={layer}]")
+    assert style(shown, "display") != "none"
+    failed.uncheck(f"[name={layer}]")
+    assert style(shown, "display") == "none"
+
+
+def test_screens_are_compared_in_each_mode(failed: Any) -> None:
+    left = failed.locator("#deciding .left")
+    right = failed.locator("#deciding .right")
+    shade = failed.locator("#step-1 .shade >> nth=0")
+    failed.uncheck("[name=shade]")
+    failed.check("[value=slider]")
+    failed.locator("[name=slide]").fill("20")
+    assert style(right, "clipPath") == "inset(0px 0px 0px 20%)"
     assert left.bounding_box() == right.bounding_box()
-    page.check("[value=blink]")
-    assert right.evaluate("each => getComputedStyle(each).animationName") == "blink"
-    assert not page.locator("#step-1 .shade >> nth=0").is_visible()
-    page.check("[value=difference]")
-    assert page.locator("#step-1 .shade >> nth=0").is_visible()
-    assert (left.is_visible(), right.is_visible()) == (False, True)
+    failed.check("[value=blink]")
+    assert style(right, "animationName") == "blink"
+    assert not shade.is_visible()
+    failed.check("[value=difference]")
+    assert shade.is_visible()
+    assert not left.is_visible()
+    assert right.is_visible()
 
 
 MEASURE = """path => {
@@ -144,34 +157,48 @@ MEASURE = """path => {
 """The middle of the mark as a point of the screenshot, as the browser lays both out."""
 
 
-def test_axe_finds_nothing_point_is_at_click(
-    browser: Any, runs: list[Path], tmp_path: Path
+def test_point_is_drawn_at_click(failed: Any) -> None:
+    failed.evaluate("document.querySelector('#step-1 .left img').decode()")
+    mark = failed.locator("#step-1 .left .mark path >> nth=1")
+    assert [int(number) for number in mark.evaluate(MEASURE)] == [40, 30]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "place", "one_file"),
+    [
+        ("light", 360, "index.html", False),
+        ("dark", 360, "run-1/index.html", False),
+        ("light", 1600, "index.html#run-2", True),
+    ],
+    ids=["session", "run", "one file"],
+)
+def test_axe_finds_nothing(
+    browser: Any,
+    runs: list[Path],
+    tmp_path: Path,
+    scheme: str,
+    width: int,
+    place: str,
+    *,
+    one_file: bool,
 ) -> None:
     axe = require_package("axe_playwright_python.sync_playwright")
-    address = write_report(runs, tmp_path / "out").as_uri()
-    one_file = write_report(runs, tmp_path / "one", one_file=True).as_uri()
-    for scheme, width, place in (
-        ("light", 360, address),
-        ("dark", 360, address.replace("index.html", "run-1/index.html")),
-        ("light", 1600, f"{one_file}#run-2"),
-    ):
-        page = browser.new_page(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            device_scale_factor=3,
-        )
-        page.goto(place)
-        if "run" in place:
-            assert page.locator("article.step .name").text_content() == "Sign in"
-            assert page.locator("article.step .crop").count() == 1
-        if "run-1/" in place:
-            page.evaluate("document.querySelector('#step-1 .left img').decode()")
-            drawn = page.locator("#step-1 .left .mark path >> nth=1").evaluate(MEASURE)
-            assert [int(number) for number in drawn] == [40, 30]
-        found = axe.Axe().run(page)
-        assert not found.response["violations"], found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.close()
+    write_report(runs, tmp_path / "out", one_file=one_file)
+    page = browser.new_page(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        device_scale_factor=3,
+    )
+    page.goto(f"{(tmp_path / 'out').as_uri()}/{place}")
+    found = axe.Axe().run(page)
+    assert not found.response["violations"], found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+def test_step_is_shown_by_name_or_crop(failed: Any) -> None:
+    assert failed.locator("article.step .name").text_content() == "Sign in"
+    assert failed.locator("article.step .crop").count() == 1
 
 
 def test_filters_are_kept_in_address(
@@ -191,7 +218,8 @@ def test_filters_are_kept_in_address(
     assert rows.count() == 0
 
 
-BACKGROUND = "each => getComputedStyle(each).backgroundImage"
+def is_drawn(image: Any) -> bool:
+    return style(image, "backgroundImage").startswith('url("data:')
 
 
 def test_one_file_opens_run_at_its_step(
@@ -200,17 +228,18 @@ def test_one_file_opens_run_at_its_step(
     address = write_report(runs, tmp_path / "out", one_file=True).as_uri()
     page.goto(address)
     assert page.locator(".step").count() == 0, "a run is text until it is opened"
-    for shown in (".group svg i >> nth=0", ".tests .thumb i >> nth=0"):
-        assert page.locator(shown).evaluate(BACKGROUND).startswith('url("data:')
+    assert is_drawn(page.locator(".group svg i >> nth=0"))
+    assert is_drawn(page.locator(".tests .thumb i >> nth=0"))
     page.click(".group li a")
     assert page.locator("#run-2 .sentence").is_visible()
+    assert page.locator("article.step .name").text_content() == "Sign in"
+    assert page.locator("article.step .crop").count() == 1
     page.keyboard.press("j")
     page.wait_for_url(f"{address}#run-2-step-1")
     shown = page.locator("#run-2-step-1 i.pic >> nth=0")
-    assert shown.evaluate(BACKGROUND).startswith('url("data:')
-    assert shown.bounding_box()["width"] / shown.bounding_box()[
-        "height"
-    ] == pytest.approx(320 / 200, abs=0.01)
+    assert is_drawn(shown)
+    box = shown.bounding_box()
+    assert box["width"] / box["height"] == pytest.approx(320 / 200, abs=0.01)
     page.click("#run-2 .top a")
     assert page.locator(".tests").is_visible()
 
@@ -223,32 +252,21 @@ def test_under_jenkins_policy_it_reads_well(
 
     def serve(route: Any) -> None:
         name = route.request.url.removeprefix("http://jenkins.test/")
-        kind = (
-            "text/html"
-            if name.endswith("html")
-            else "text/css"
-            if name.endswith("css")
-            else None
-        )
-        headers = {
-            "Content-Security-Policy": JENKINS,
-            **({"Content-Type": kind} if kind else {}),
-        }
+        headers = {"Content-Security-Policy": JENKINS}
+        kind, _ = mimetypes.guess_type(name)
+        if kind:
+            headers["Content-Type"] = kind
         route.fulfill(path=tmp_path / "out" / name, headers=headers)
 
     page.route("http://jenkins.test/**", serve)
     page.goto("http://jenkins.test/run-1/index.html")
     assert page.locator(".sentence").is_visible()
     assert not page.locator("[data-do=zoom]").is_visible()
-    assert (
-        page.locator(".tools").evaluate("each => getComputedStyle(each).position")
-        == "sticky"
-    )
+    assert style(page.locator(".tools"), "position") == "sticky"
     page.uncheck("[name=boxes]")
-    assert page.locator("#deciding .boxes >> nth=0").evaluate(DISPLAY) == "none"
-    seen = Image.open(
-        io.BytesIO(page.locator("#deciding .right svg.canvas").screenshot())
-    ).convert("RGB")
+    assert style(page.locator("#deciding .boxes >> nth=0"), "display") == "none"
+    png = page.locator("#deciding .right svg.canvas").screenshot()
+    seen = Image.open(io.BytesIO(png)).convert("RGB")
     colours = {colour: count for count, colour in seen.getcolors(1_000_000) or []}
     assert max(colours.values()) > 100
     assert (255, 255, 255) not in colours, "its screenshot is teal"
