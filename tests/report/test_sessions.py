@@ -4,6 +4,7 @@ whatever else is wrong.
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -61,10 +62,8 @@ from pytest_vnc_use.types import (
 from support.terminal import Terminal
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
-PASSED, FAILED = (
-    ItemResult("t.py::test_a", "passed"),
-    ItemResult("t.py::test_b", "failed", "product", dollars=0.5),
-)
+PASSED = ItemResult("t.py::test_a", "passed")
+FAILED = ItemResult("t.py::test_b", "failed", "product", dollars=0.5)
 LOST = ItemResult(
     "test_lost", "error", "infra", "the test did not end", "worker 'gw0' crashed"
 )
@@ -114,42 +113,47 @@ def test_failed_test_without_run_is_listed(made: Made, tmp_path: Path) -> None:
         ("test_lost", "infra", "worker 'gw0' crashed"),
         ("test_fine", "", ""),
     ]
-    for one_file in (False, True):
-        page = write_report(
-            [run], tmp_path / f"out-{one_file}", known, one_file=one_file
-        ).read_text("utf-8")
-        assert "1 of 2 tests did not pass" in page
-        assert "worker &#39;gw0&#39; crashed" in page
+    page = write_report([run], tmp_path / "out", known).read_text("utf-8")
+    assert "1 of 2 tests did not pass" in page
+    assert "worker &#39;gw0&#39; crashed" in page
 
 
-@pytest.mark.parametrize("has_results", [False, True])
-@pytest.mark.parametrize(
-    "stored",
-    [None, FinishedTest("test_it", "crashed"), FinishedTest("test_it", "failed")],
-)
-def test_result_of_session_or_run_is_no_pass(
-    made: Made, stored: FinishedTest | None, has_results: bool
-) -> None:
-    """A word that pytest does not know is no pass, nor is a damaged file."""
-    run = made("made-1", stored)
-    if stored and stored.result == "failed":
-        (run / "result.json").write_text("{")
-    result = ItemResult(
-        "test_it", stored.result if stored else "failed", "product", runs=figures(run)
-    )
-    (test,) = session_view(
-        shown(run), KnownResults([result] if has_results else [])
-    ).tests
-    assert test.is_bad == (has_results or stored is not None)
+def test_failed_test_without_run_is_in_one_file(made: Made, tmp_path: Path) -> None:
+    run = made("made-1")
+    report = write_report([run], tmp_path, KnownResults([LOST]), one_file=True)
+    assert "worker &#39;gw0&#39; crashed" in report.read_text("utf-8")
+
+
+def is_bad(run: Path, *results: ItemResult) -> bool:
+    (test,) = session_view(shown(run), KnownResults(results)).tests
+    return test.is_bad
+
+
+def test_run_without_test_is_not_bad(made: Made) -> None:
+    assert not is_bad(made("made-1"))
+
+
+def test_damaged_result_of_run_is_no_pass(made: Made) -> None:
+    run = made("made-1", FinishedTest("test_it", "failed"))
+    (run / "result.json").write_text("{")
+    assert is_bad(run)
+
+
+def test_unknown_result_of_run_is_no_pass(made: Made) -> None:
+    assert is_bad(made("made-1", FinishedTest("test_it", "crashed")))
+
+
+@pytest.mark.parametrize("result", ["failed", "crashed"])
+def test_result_of_session_is_no_pass(made: Made, result: str) -> None:
+    run = made("made-1")
+    assert is_bad(run, ItemResult("test_it", result, runs=figures(run)))
 
 
 def test_pass_that_run_directory_denies_is_no_pass(made: Made) -> None:
-    run = made(
-        "made-1", FinishedTest("test_a", "failed", message="the basket is empty")
-    )
-    view = session_view(
-        shown(run), KnownResults([ItemResult("test_a", "passed", runs=figures(run))])
-    )
+    failed = FinishedTest("test_a", "failed", message="the basket is empty")
+    run = made("made-1", failed)
+    passed = ItemResult("test_a", "passed", runs=figures(run))
+    view = session_view(shown(run), KnownResults([passed]))
     assert view.title == "1 of 1 test did not pass"
     (line,) = view.tests
     assert line.message == "the directory of its run has failed: the basket is empty"
@@ -158,22 +162,14 @@ def test_pass_that_run_directory_denies_is_no_pass(made: Made) -> None:
 
 def test_test_without_result_did_not_end(tmp_path: Path, frames) -> None:
     directory = RunDirectory.create(tmp_path, "run-1")
-    directory.append(
-        RunStarted(
-            "run-1",
-            "Click",
-            "2026-01-02T03:04:05+00:00",
-            "scripted",
-            frames[0].ref,
-            test_id="t",
-        )
-    )
+    started_at = "2026-01-02T03:04:05+00:00"
+    frame = frames[0].ref
+    started = RunStarted("run-1", "Click", started_at, "scripted", frame, test_id="t")
+    directory.append(started)
     directory.append(DONE)
     view = session_view(shown(directory.path))
-    assert (view.title, view.tests[0].result) == (
-        "1 of 1 test did not pass",
-        "did not end",
-    )
+    assert view.title == "1 of 1 test did not pass"
+    assert view.tests[0].result == "did not end"
     assert show_run(directory.path).view.sentence.startswith("The test did not end")
 
 
@@ -199,27 +195,31 @@ def test_last_attempt_decides_test(made: Made, has_results: bool) -> None:
     view = session_view(shown(*runs), KnownResults([result] if has_results else []))
     assert view.title == "1 test, none failed"
     (test,) = view.tests
-    assert (test.more, test.duration_s) == ("attempt 2", 6.0)
+    assert test.more == "attempt 2"
+    assert test.duration_s == 6.0
     assert [run.path.name for run in test.runs] == ["made-2"]
     aside = [(name, run.path.name) for name, run in test.aside]
     assert aside == [("attempt 1: failed", "made-1"), ("rehearsal: failed", "made-3")]
-    result = ItemResult(
-        "test_it", "error", "infra", retried_for=("product",), runs=figures(runs[0])
+
+
+def test_attempt_without_run_decides_test(made: Made) -> None:
+    run = made("made-1", TRIES[0])
+    failed = ItemResult(
+        "test_it", "error", "infra", retried_for=("product",), runs=figures(run)
     )
-    (test,) = session_view(shown(runs[0]), KnownResults([result])).tests
-    assert (test.is_bad, test.runs, len(test.aside)) == (
-        True,
-        [],
-        1,
-    ), "it failed before its second run"
+    (test,) = session_view(shown(run), KnownResults([failed])).tests
+    assert test.is_bad
+    assert test.runs == []
+    assert len(test.aside) == 1
 
 
-def test_second_session_and_rehearsal_alone_are_no_attempts(made: Made) -> None:
-    runs = [
-        made(f"made-{number}", FinishedTest("test_it", "passed", seconds=number))
-        for number in (1, 2)
-    ]
-    assert session_view(shown(*runs)).title == "2 tests, none failed"
+def test_second_session_is_no_attempt(made: Made) -> None:
+    first = made("made-1", FinishedTest("test_it", "passed", seconds=1))
+    second = made("made-2", FinishedTest("test_it", "passed", seconds=2))
+    assert session_view(shown(first, second)).title == "2 tests, none failed"
+
+
+def test_rehearsal_alone_is_no_attempt(made: Made) -> None:
     view = session_view(shown(made("made-3", TRIES[2]), made("made-4", TRIES[1])))
     assert view.title == "1 test, none failed"
     assert sorted(test.result for test in view.tests) == ["passed", "rehearsal"]
@@ -235,51 +235,47 @@ def test_same_cause_is_grouped_across_test_names() -> None:
         "t.py::TestIt::test_open",
         "t.py::test_p[2]",
     ]
+    unrecorded = [
+        f"there is no recording of {name.rpartition('/')[2]!r} at '/r/{name}.json'"
+        for name in names
+    ]
     causes = [
-        [
-            f"there is no recording of {each.rpartition('/')[2]!r} at '/r/{each}.json'"
-            for each in names
-        ],
+        unrecorded,
         ["claim 'it is open' fails"],
         ["it took 3.2 s", "it took 4.9 s"],
         ["no such file: '/tmp/a/one'", "no such file: '/tmp/b/two'"],
         ["assert 'a' == 'b'"],
     ]
-    failed = [
-        ItemResult(name, "failed", message=text)
-        for texts in causes
-        for name, text in zip(names, texts, strict=False)
-    ]
+    failed = []
+    for texts in causes:
+        for name, text in zip(names, texts, strict=False):
+            failed.append(ItemResult(name, "failed", message=text))
     groups = session_view([], KnownResults(failed)).groups
-    assert sorted([test.message for test in group] for group in groups) == sorted(
-        causes
-    )
+    grouped = [[test.message for test in group] for group in groups]
+    assert sorted(grouped) == sorted(causes)
 
 
-def test_title_names_other_problems_and_missing_results(
-    made: Made, tmp_path: Path
-) -> None:
-    problems = [
-        ("", "pytest ended with exit status 7"),
-        ("", "t.py could not be collected"),
-    ]
-    title = session_view([], KnownResults([PASSED], problems[:1])).title
+def test_title_names_other_problems() -> None:
+    status = ("", "pytest ended with exit status 7")
+    uncollected = ("", "t.py could not be collected")
+    title = session_view([], KnownResults([PASSED], [status])).title
     assert title == "1 test, none failed; but pytest ended with exit status 7"
-    assert session_view([], KnownResults([PASSED], problems)).title.endswith(
-        "status 7; and 1 more"
-    )
+    title = session_view([], KnownResults([PASSED], [status, uncollected])).title
+    assert title.endswith("status 7; and 1 more")
+
+
+def test_missing_run_is_named() -> None:
     lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
-    assert (
-        session_view([], KnownResults([lost])).tests[0].more
-        == "1 of its runs is missing"
-    )
+    (test,) = session_view([], KnownResults([lost])).tests
+    assert test.more == "1 of its runs is missing"
+
+
+def test_title_names_missing_results(made: Made, tmp_path: Path) -> None:
     run = made("made-1", FinishedTest("test_fine", "passed"))
     assert main(["report", str(run), "-o", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
-    assert (
-        "1 test listed did not fail; but the results of the session were not found"
-        in page
-    )
+    title = "1 test listed did not fail; but the results of the session were not found"
+    assert title in page
 
 
 def test_last_session_of_run_directory_is_reported(
@@ -290,26 +286,19 @@ def test_last_session_of_run_directory_is_reported(
 ) -> None:
     earlier = made("made-1", FinishedTest("test_a", "failed", message="of yesterday"))
     trace = earlier / "trace.jsonl"
-    header, rest = trace.read_text().split("\n", 1)
-    trace.write_text(
-        json.dumps({**json.loads(header), "started_at": 1e9}) + "\n" + rest
-    )
-    runs = tmp_path / "runs"
-    tests = [
-        ItemResult(
-            "test_a",
-            "passed",
-            runs=figures(made("made-2", FinishedTest("test_a", "passed"))),
-        )
-    ]
-    write_results(runs / RESULTS, part(*tests, started="2002-01-01T03:00:00+00:00"))
+    header, *events = trace.read_text().splitlines(keepends=True)
+    begun = json.dumps({**json.loads(header), "started_at": 1e9})
+    trace.write_text("".join([f"{begun}\n", *events]))
+    run = made("made-2", FinishedTest("test_a", "passed"))
+    runs = run.parent
+    passed = ItemResult("test_a", "passed", runs=figures(run))
+    write_results(runs / RESULTS, part(passed, started="2002-01-01T03:00:00+00:00"))
     assert main(["report", str(runs)]) == 0
-    assert (
-        capsys.readouterr().err
-        == "1 run of earlier sessions is left out. To see one, name its directory\n"
-    )
+    left_out = "1 run of earlier sessions is left out. To see one, name its directory\n"
+    assert capsys.readouterr().err == left_out
     page = (runs / "index.html").read_text("utf-8")
-    assert ("1 test, none failed" in page, "of yesterday" in page) == (True, False)
+    assert "1 test, none failed" in page
+    assert "of yesterday" not in page
     monkeypatch.chdir(tmp_path)
     assert main(["report", str(earlier.relative_to(tmp_path)), "--markdown"]) == 0
     assert "of yesterday" in capsys.readouterr().out
@@ -330,64 +319,74 @@ def merge(*words: str) -> int:
 
 
 def test_merged_jobs_have_each_test_once() -> None:
-    whole = merged(
-        {"1": part(PASSED), "2": part(FAILED, started="2026-01-01T02:00:00")}
-    )
+    earlier = part(FAILED, started="2026-01-01T02:00:00")
+    whole = merged({"1": part(PASSED), "2": earlier})
     assert [test.test for test in whole.tests] == ["t.py::test_a", "t.py::test_b"]
-    assert (whole.totals.tests, whole.totals.results, whole.totals.dollars) == (
-        2,
-        {"passed": 1, "failed": 1},
-        0.5,
-    )
-    assert (whole.started_at, whole.ended_at) == (
-        "2026-01-01T02:00:00",
-        "2026-01-01T03:10:00",
-    )
+    assert whole.totals.tests == 2
+    assert whole.totals.results == {"passed": 1, "failed": 1}
+    assert whole.totals.dollars == 0.5
+    assert whole.started_at == "2026-01-01T02:00:00"
+    assert whole.ended_at == "2026-01-01T03:10:00"
     assert whole.problems == ()
-    bad = ItemResult("t.py::test_a", "error", "infra")
-    for order in (
-        {"1": part(PASSED), "2": part(bad)},
-        {"1": part(bad), "2": part(PASSED)},
-    ):
-        assert merged(order).tests == (bad,)
-        assert merged(order).problems == (
-            "t.py::test_a is in 1 and in 2: each test must be in one of them",
-        )
+
+
+BAD = ItemResult("t.py::test_a", "error", "infra")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(PASSED, BAD), (BAD, PASSED)],
+    ids=["fails in second", "fails in first"],
+)
+def test_merged_test_of_two_jobs_has_worse_result(
+    first: ItemResult, second: ItemResult
+) -> None:
+    whole = merged({"1": part(first), "2": part(second)})
+    assert whole.tests == (BAD,)
+    problem = "t.py::test_a is in 1 and in 2: each test must be in one of them"
+    assert whole.problems == (problem,)
+
+
+REPETITIONS = {
+    "1": part(ItemResult("t.py::test_a[run1]", "passed")),
+    "2": part(ItemResult("t.py::test_a[run2]", "failed")),
+}
 
 
 def test_merged_repetitions_are_counted_together() -> None:
-    one, two = (
-        ItemResult(f"t.py::test_a[run{number}]", result)
-        for number, result in ((1, "passed"), (2, "failed"))
-    )
-    parts = {name: part(test) for name, test in (("1", one), ("2", two))}
-    assert merged(parts).reliability == (), "the ids only look like repetitions"
-    each = {
-        name: replace(p, reliability=reliabilities(p.tests, 2))
-        for name, p in parts.items()
+    parts = {
+        job: replace(results, reliability=reliabilities(results.tests, 2))
+        for job, results in REPETITIONS.items()
     }
-    (reliability,) = merged(each).reliability
-    assert (reliability.repeated, reliability.passed) == (2, 1)
+    (reliability,) = merged(parts).reliability
+    assert reliability.repeated == 2
+    assert reliability.passed == 1
+
+
+def test_merged_ids_like_repetitions_are_not_counted() -> None:
+    assert merged(REPETITIONS).reliability == ()
 
 
 def test_merge_writes_results_page_and_summary(
     jobs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert merge("jobs/1", "jobs/3") == 0
-    assert (
-        capsys.readouterr().out
-        == f"0 runs in r/index.html\n2 passed in 2 of 2 jobs: r/{RESULTS}\n"
-    )
-    assert [test.test for test in read_results(Path("r", RESULTS)).tests] == [
-        "t.py::test_a",
-        "t.py::test_c | `c`",
-    ]
+    printed = capsys.readouterr().out
+    assert printed == f"0 runs in r/index.html\n2 passed in 2 of 2 jobs: r/{RESULTS}\n"
+    tests = [test.test for test in read_results(Path("r", RESULTS)).tests]
+    assert tests == ["t.py::test_a", "t.py::test_c | `c`"]
     assert "2 passed" in Path("summary.md").read_text()
+
+
+def test_merge_job_without_test_beside_others_exits_with_0(jobs: Path) -> None:
     write_results(Path("empty", RESULTS), part(exit_status=5))
-    assert merge("jobs/1", "empty") == 0, "a job without a test is fine beside others"
-    for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
-        write_results(Path("jobs/1/runs", RESULTS), part(bad))
-        assert merge("jobs/1", "jobs/3") == 1
+    assert merge("jobs/1", "empty") == 0
+
+
+@pytest.mark.parametrize("bad", [FAILED, ItemResult("t.py::test_a", "crashed")])
+def test_merge_bad_test_exits_with_1(jobs: Path, bad: ItemResult) -> None:
+    write_results(Path("jobs/1/runs", RESULTS), part(bad))
+    assert merge("jobs/1", "jobs/3") == 1
 
 
 @pytest.mark.parametrize(
@@ -425,20 +424,18 @@ def test_merge_reports_wrong_job_everywhere(
     Path("jobs/2/runs").mkdir(parents=True)
     assert merge(*arguments) == 1
     out = capsys.readouterr().out
-    assert (read in out, f"\n{problem}" in out) == (True, True), out
-    title = re.findall("<h1>(.*?)</h1>", Path("r/index.html").read_text("utf-8"))[
-        0
-    ].replace("&#39;", "'")
+    assert read in out
+    assert f"\n{problem}" in out
     assert problem in read_results(Path("r", RESULTS)).problems[0]
+    page = html.unescape(Path("r/index.html").read_text("utf-8"))
+    (title,) = re.findall("<h1>(.*?)</h1>", page)
     assert problem in title
-    assert ("listed did not fail; but" in title) == (
-        " of 2" not in read or "another job" in problem
-    )
+    is_job_missing = " of 2" not in read or "another job" in problem
+    assert ("listed did not fail; but" in title) == is_job_missing
     assert problem in Path("summary.md").read_text().replace("\\", "")
     assert main(["report", "r", "-o", "again"]) == 0
-    assert problem in Path("again/index.html").read_text("utf-8").replace(
-        "&#39;", "'"
-    ), "merged results keep it"
+    again = html.unescape(Path("again/index.html").read_text("utf-8"))
+    assert problem in again, "merged results keep it"
 
 
 @pytest.mark.parametrize(
@@ -475,44 +472,27 @@ def test_report_wrong_usage_exits_with_2(
     Path("bad", RESULTS).write_text("{")
     assert main(["report", *arguments]) == 2
     error = capsys.readouterr().err
-    assert (problem in error, error.count("\n"), "Errno" in error) == (
-        True,
-        1,
-        False,
-    ), error
+    assert problem in error
+    assert error.count("\n") == 1
+    assert "Errno" not in error
 
 
 def test_merge_shows_runs_of_jobs(made: Made, tmp_path: Path) -> None:
     run = made("made-1", FinishedTest("test_it", "passed"))
-    tests = [
-        ItemResult("test_it", "passed", runs=figures(run)),
-        ItemResult("test_twice", "passed"),
-    ]
-    write_results(tmp_path / "1" / RESULTS, part(*tests))
-    write_results(
-        tmp_path / "2" / RESULTS,
-        part(ItemResult("test_twice", "failed", "product", message="no basket")),
-    )
-    run.rename(tmp_path / "1" / "made-1")
-    assert (
-        main(
-            [
-                "report",
-                "--merge",
-                str(tmp_path / "1"),
-                str(tmp_path / "2"),
-                "-o",
-                str(tmp_path / "out"),
-            ]
-        )
-        == 1
-    )
-    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    passed = ItemResult("test_it", "passed", runs=figures(run))
+    twice = ItemResult("test_twice", "passed")
+    failed = ItemResult("test_twice", "failed", "product", message="no basket")
+    one = tmp_path / "1"
+    two = tmp_path / "2"
+    write_results(one / RESULTS, part(passed, twice))
+    write_results(two / RESULTS, part(failed))
+    run.rename(one / "made-1")
+    out = tmp_path / "out"
+    assert main(["report", "--merge", str(one), str(two), "-o", str(out)]) == 1
+    page = (out / "index.html").read_text("utf-8")
     assert "1 of 2 tests did not pass" in page
-    assert re.findall(r'class="badge \w+">(\d.*?)<', page) == [
-        "1 failed",
-        "1 passed",
-    ], "the badges count tests"
+    badges = re.findall(r'class="badge \w+">(\d.*?)<', page)
+    assert badges == ["1 failed", "1 passed"], "the badges count tests"
     assert "made-1/index.html" in page
 
 
@@ -556,28 +536,19 @@ def test_session_problems_follow_exit_status(
 @pytest.fixture
 def session(made: Made, tmp_path: Path) -> Path:
     """Two runs of tests that failed, one that passed, and a test without a run."""
-    directory = tmp_path / "runs"
-    names = [made(name).name for name in ("a-passed", "b-failed", "c-failed")]
+    fine = figures(made("a-passed"))
+    made("b-failed")
+    elsewhere = figures(Path("/on/another/machine/b-failed"))
+    one_gone = figures(Path("gone"), made("c-failed"))
+    no_desktop = "its desktop did not start"
     tests = [
-        ItemResult("t.py::test_fine", "passed", runs=figures(directory / names[0])),
-        ItemResult(
-            "t.py::test_b[<|x]",
-            "failed",
-            "product",
-            runs=(RunFigures("/on/another/machine/b-failed"),),
-        ),
-        ItemResult(
-            "t.py::test_c",
-            "error",
-            "infra",
-            runs=figures(Path("gone"), directory / names[2]),
-        ),
-        ItemResult(
-            "t.py::test_lost", "error", "infra", message="its desktop did not start"
-        ),
+        ItemResult("t.py::test_fine", "passed", runs=fine),
+        ItemResult("t.py::test_b[<|x]", "failed", "product", runs=elsewhere),
+        ItemResult("t.py::test_c", "error", "infra", runs=one_gone),
+        ItemResult("t.py::test_lost", "error", "infra", message=no_desktop),
     ]
-    write_results(directory / RESULTS, part(*tests))
-    return directory
+    write_results(tmp_path / "runs" / RESULTS, part(*tests))
+    return tmp_path / "runs"
 
 
 def test_links_lead_to_runs_in_one_file(
@@ -592,39 +563,45 @@ def test_links_lead_to_runs_in_one_file(
         "",
         r"t\.py\:\:test\_lost failed without a run\: its desktop did not start  ",
     ]
-    assert (
-        main(["report", str(session), "--one-file", "-o", str(tmp_path / "page")]) == 0
-    )
-    assert (
-        "c-failed"
-        in (tmp_path / "page" / "index.html")
-        .read_text("utf-8")
-        .partition('id="run-3"')[2]
-    )
+    out = tmp_path / "page"
+    assert main(["report", str(session), "--one-file", "-o", str(out)]) == 0
+    page = (out / "index.html").read_text("utf-8")
+    assert "c-failed" in page.partition('id="run-3"')[2]
+
+
+def test_results_that_are_link_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "outside.json").write_text("{}")
+    (tmp_path / RESULTS).symlink_to(tmp_path / "outside.json")
+    ((_, problem),) = results_beside([tmp_path]).problems
+    assert "it must not be a symbolic link" in problem
 
 
 def test_malformed_results_are_named_without_content(tmp_path: Path) -> None:
-    file, outside = tmp_path / "runs" / RESULTS, tmp_path / "outside.json"
-    file.parent.mkdir()
-    outside.write_text(json.dumps(["hunter2"]))
-    file.symlink_to(outside)
-    assert (
-        "it must not be a symbolic link" in results_beside([file.parent]).problems[0][1]
-    )
+    file = tmp_path / RESULTS
+    file.write_text(json.dumps(["hunter2"]))
     with pytest.raises(RunDirectoryError, match=r"got a list$"):
-        read_results(outside)
+        read_results(file)
 
 
-def test_report_replaces_older_report_but_no_foreign_file(
+def report(run: Path, directory: Path, *options: str) -> int:
+    return main(["report", str(run), "-o", str(directory), *options])
+
+
+def test_report_replaces_older_report(made: Made, tmp_path: Path) -> None:
+    run = made("made-1")
+    assert report(run, tmp_path) == 0
+    assert report(run, tmp_path, "--one-file") == 0
+    assert report(run, tmp_path) == 0
+
+
+def test_report_replaces_no_foreign_file(
     made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = made("made-1")
-    for option in ([], ["--one-file"], []):
-        assert main(["report", str(run), "-o", str(tmp_path / "site"), *option]) == 0
     foreign = tmp_path / "index.html"
     foreign.write_text("mine")
-    assert main(["report", str(run), "-o", str(tmp_path)]) == 2
-    assert (capsys.readouterr().err.count("\n"), foreign.read_text()) == (1, "mine")
+    assert report(made("made-1"), tmp_path) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert foreign.read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -641,12 +618,12 @@ def test_report_replaces_older_report_but_no_foreign_file(
 )
 def test_two_steps_are_same(one: Action, other: Action, same: bool) -> None:
     """Places may differ by a little, how often and how far may not."""
+    assert same_step(step_of(one), step_of(other)) is same
+
+
+def step_of(action: Action) -> Step:
     frame = FrameRef("0" * 64, 800, 600)
-    first, second = (
-        Step(1, 1, Proposal(action), Ruling("allow", ""), frame, frame)
-        for action in (one, other)
-    )
-    assert same_step(first, second) is same
+    return Step(1, 1, Proposal(action), Ruling("allow", ""), frame, frame)
 
 
 @pytest.fixture
@@ -710,13 +687,13 @@ def test_report_progress_is_shown_on_terminal(
     many_runs: Path, *, is_terminal: bool
 ) -> None:
     command = [sys.executable, "-m", "pytest_vnc_use.cli", "report", str(many_runs)]
+    environment = {**os.environ, "TERM": "xterm", "CI": ""}
     with closing(Terminal()) as terminal:
-        stderr = terminal.slave if is_terminal else subprocess.PIPE
         done = subprocess.run(
             command,
             stdout=terminal.slave,
-            stderr=stderr,
-            env={**os.environ, "TERM": "xterm", "CI": ""},
+            stderr=terminal.slave if is_terminal else subprocess.PIPE,
+            env=environment,
             check=True,
         )
         terminal.read_until(lambda: "index.html" in "".join(terminal.rows))
