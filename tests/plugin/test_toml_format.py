@@ -37,34 +37,54 @@ def read(directory: Path, text: str) -> tuple[FileTest, ...]:
     return read_task_file(path)
 
 
-def test_tables_become_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def basket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[FileTest, FileTest, FileTest]:
+    """The tests of a file: two of one table, and one of two tasks."""
     monkeypatch.setenv("SHOP_PASSWORD", "geheim")
     apples, pears, sign_in = read(tmp_path, BASKET)
-    assert (apples.name, pears.name) == ("basket[apples]", "basket[pears]")
+    return apples, pears, sign_in
+
+
+def test_parameters_make_test_of_each_value(basket: tuple[FileTest, ...]) -> None:
+    apples, pears, _ = basket
+    assert apples.name == "basket[apples]"
+    assert pears.name == "basket[pears]"
     (spec,) = pears.specs
-    assert (spec.task, spec.expect) == (
-        "Add two pears to the basket",
-        ("the basket shows 2 pears",),
-    )
+    assert spec.task == "Add two pears to the basket"
+    assert spec.expect == ("the basket shows 2 pears",)
     assert dict(spec.settings) == {"app": "python shop", "max_steps": 30}
-    first, second = sign_in.specs
-    assert (first.task, first.expect) == ("Sign in with <secret:SHOP_PASSWORD>", ())
+
+
+def test_claims_of_several_tasks_are_of_last(basket: tuple[FileTest, ...]) -> None:
+    first, second = basket[2].specs
+    assert first.task == "Sign in with <secret:SHOP_PASSWORD>"
+    assert first.expect == ()
     assert second.expect == ("nobody is signed in", "no error is shown")
-    assert first.secrets == {"SHOP_PASSWORD": "geheim"}
-    assert (first.settings["max_steps"], first.settings["policy"]) == (
-        5,
-        str(tmp_path / "shop.toml"),
-    )
-    (strict,) = read(
-        tmp_path,
-        '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\npolicy ='
-        ' "strict"',
-    )
-    assert strict.specs[0].task == "Click it,\nand wait."
-    assert strict.specs[0].settings["policy"] == "strict"
+
+
+def test_settings_of_test_overrule_those_of_file(
+    basket: tuple[FileTest, ...], tmp_path: Path
+) -> None:
+    spec, _ = basket[2].specs
+    assert spec.secrets == {"SHOP_PASSWORD": "geheim"}
+    assert spec.settings["max_steps"] == 5
+    assert spec.settings["policy"] == str(tmp_path / "shop.toml")
 
 
 TEST = '[[test]]\nname = "a"\ntask = "Click it"\n'
+
+
+def test_policy_strict_is_no_file(tmp_path: Path) -> None:
+    (test,) = read(tmp_path, TEST + 'policy = "strict"')
+    assert test.specs[0].settings["policy"] == "strict"
+
+
+def test_task_of_several_lines_ends_at_last(tmp_path: Path) -> None:
+    task = '"""\nClick it,\nand wait.\n"""'
+    (test,) = read(tmp_path, TEST.replace('"Click it"', task))
+    assert test.specs[0].task == "Click it,\nand wait."
 
 
 MISTAKES = [
@@ -136,12 +156,9 @@ def test_mistake_is_reported_with_line(
 ) -> None:
     with pytest.raises(SettingsError, match=problem) as caught:
         read(tmp_path, text)
-    first, *more = [
-        reported
-        for reported in str(caught.value).splitlines()
-        if re.search(problem, reported)
-    ]
-    assert (f"test_shop.vnc.toml:{line}:" in first, more) == (True, [])
+    lines = str(caught.value).splitlines()
+    (reported,) = [text for text in lines if re.search(problem, text)]
+    assert f"test_shop.vnc.toml:{line}:" in reported
     assert "geheim" not in str(caught.value)
 
 
