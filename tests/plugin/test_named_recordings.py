@@ -18,7 +18,8 @@ from pytest_vnc_use.ui.review import CiReview
 from support.forked_python import run_python
 from support.served_screen import served_screen
 
-BLUE, RED = 0x2070B0, 0xC02020
+BLUE = 0x2070B0
+RED = 0xC02020
 CONFTEST = """
 import pytest
 from pytest_vnc_use.planners import finish
@@ -108,35 +109,42 @@ def test_named_task_is_recorded_once_for_all_tests() -> None:
     output, summary, asked = session("auto")
     assert " 3 passed" in summary, output
     assert asked == ["Sign in", "Open the settings", "Open the help"]
-    shared = read(SHARED)
-    assert [segment.task for segment in shared.segments] == ["Sign in"]
-    for test, tasks in (
-        ("test_settings", ["Open the settings"]),
-        ("test_help", ["Open the help"]),
-        ("test_sign_in", []),
-    ):
-        recording = own(test)
-        assert recording.uses == ("sign_in",)
-        assert [segment.task for segment in recording.segments] == tasks
+    assert tasks_of(read(SHARED)) == ["Sign in"]
+    recordings = [own(test) for test in ("test_settings", "test_help", "test_sign_in")]
+    assert {recording.uses for recording in recordings} == {("sign_in",)}
+    own_tasks = [tasks_of(recording) for recording in recordings]
+    assert own_tasks == [["Open the settings"], ["Open the help"], []]
     written = SHARED.read_bytes()
     output, summary, asked = session("replay")
     assert " 3 passed" in summary, output
-    assert (asked, SHARED.read_bytes()) == ([], written)
+    assert asked == []
+    assert SHARED.read_bytes() == written
 
 
-def test_named_recording_used_otherwise_is_settings_error() -> None:
-    assert " 1 passed" in session("auto", "test_app.py::test_sign_in")[1]
-    for argument, problem in (
+def tasks_of(recording: Recording) -> list[str]:
+    return [segment.task for segment in recording.segments]
+
+
+@pytest.mark.parametrize(
+    ("argument", "problem"),
+    [
         ('"Sign out"', "has the task 'Sign in', but this test uses it with 'Sign out'"),
         ('"Sign in", expect="a"', "has expect [], but this test uses it with ['a']"),
         ('"Sign in", expect=None', "has expect [], but this test uses it with None"),
-    ):
-        text = TESTS.replace('"Sign in"', argument)
-        Path("test_app.py").write_text(text)
-        output, summary, _ = session("replay", "test_app.py::test_sign_in")
-        assert " 1 error" in summary
-        assert problem in output
-        assert "take another name; or if all its tests have it so now" in output
+    ],
+)
+def test_named_recording_used_otherwise_is_settings_error(
+    argument: str, problem: str
+) -> None:
+    assert " 1 passed" in session("auto", "test_app.py::test_sign_in")[1]
+    Path("test_app.py").write_text(TESTS.replace('"Sign in"', argument))
+    output, summary, _ = session("replay", "test_app.py::test_sign_in")
+    assert " 1 error" in summary
+    assert problem in output
+    assert "take another name; or if all its tests have it so now" in output
+
+
+def test_name_in_wrong_argument_prints_right_one() -> None:
     Path("test_app.py").write_text(TESTS.replace('recording="', 'record="'))
     output, _, _ = session("replay")
     assert "The name of a recording is recording='sign_in'" in output

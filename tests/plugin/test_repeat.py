@@ -75,9 +75,10 @@ def test_reliability_counts_first_attempts_without_skips() -> None:
     ],
 )
 def test_reliability_in_plain_words(passed: int, runs: int, meaning: str) -> None:
+    results = ["passed"] * passed + ["failed"] * (runs - passed)
     tests = [
-        ItemResult(f"t.py::test_it[run{n}]", "passed" if n <= passed else "failed")
-        for n in range(1, runs + 1)
+        ItemResult(f"t.py::test_it[run{number}]", result)
+        for number, result in enumerate(results, start=1)
     ]
     (row,) = reliabilities(tests, runs)
     assert row.meaning.startswith(f"passed {passed} of {runs} runs, {meaning}")

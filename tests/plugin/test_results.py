@@ -122,17 +122,16 @@ def test_session_without_desktop_writes_only_named_results(
     assert "vnc-use:" not in result.stdout.str()
     assert "Triage" not in (pytester.path / "report.html").read_text(encoding="utf-8")
     assert "vnc_" not in (pytester.path / "junit.xml").read_text(encoding="utf-8")
-    pytester.runpytest_subprocess(*QUIET, "-k", "nothing", "--vnc-record=replay")
-    runs, named = pytester.path / "runs", pytester.path / "deep" / "named.json"
+    nothing = (*QUIET, "-k", "nothing")
+    pytester.runpytest_subprocess(*nothing, "--vnc-record=replay")
+    runs = pytester.path / "runs"
     assert not runs.exists()
     assert not (pytester.path / "summary.md").exists()
-    pytester.runpytest_subprocess(
-        *QUIET, "-k", "nothing", "--vnc-results=deep/named.json"
-    )
+    pytester.runpytest_subprocess(*nothing, "--vnc-results=deep/named.json")
+    named = pytester.path / "deep" / "named.json"
     assert read_results(named).tests == ()
-    assert (runs / "vnc-results.json").read_bytes() == named.read_bytes(), (
-        "for who has only the runs"
-    )
+    beside_runs = (runs / "vnc-results.json").read_bytes()
+    assert beside_runs == named.read_bytes(), "for who has only the runs"
 
 
 def test_unwritable_results_end_no_session(
@@ -160,7 +159,7 @@ def test_unwritable_results_end_no_session(
     )
 
 
-def test_github_summary_counts_healed_and_cuts_rows() -> None:
+def test_github_summary_counts_healed() -> None:
     healed = ItemResult(
         "test_it.py::test_one",
         "passed",
@@ -172,18 +171,17 @@ def test_github_summary_counts_healed_and_cuts_rows() -> None:
     )
     shown = markdown(session_results("", "", [healed, failed])).splitlines()
     assert "1 healed  " in shown
-    assert (
-        "1 not healed: a model continued after a drift, and the test did not pass  "
-        in shown
-    )
-    long = session_results(
-        "",
-        "",
-        [ItemResult(f"test_{number}", "failed", "product") for number in range(103)],
-    )
-    assert markdown(long).count("\n| test") == 101
-    assert markdown(long).endswith("and 3 more\n")
-    assert [*lines(long)] == ["103 failed: 103 product"]
+    not_healed = "1 not healed: a model continued after a drift, and the test did not"
+    assert f"{not_healed} pass  " in shown
+
+
+def test_github_summary_of_many_failures_is_cut() -> None:
+    names = [f"test_{number}" for number in range(103)]
+    tests = [ItemResult(name, "failed", "product") for name in names]
+    results = session_results("", "", tests)
+    assert markdown(results).count("\n| test") == 101
+    assert markdown(results).endswith("and 3 more\n")
+    assert [*lines(results)] == ["103 failed: 103 product"]
 
 
 @pytest.mark.parametrize(
@@ -209,13 +207,16 @@ def test_test_in_which_session_ends_is_infra(
     )
     result = pytester.runpytest_subprocess(*QUIET, "--vnc-record=rewrite")
     assert result.ret != pytest.ExitCode.OK
-    assert (results()["ends"].result, results()["ends"].triage) == ("error", "infra")
+    ended = results()["ends"]
+    assert ended.result == "error"
+    assert ended.triage == "infra"
     assert f"vnc-use: {line}" in result.stdout.str()
     assert ("1 infra" in result.stdout.str()) == ("infra" in line)
 
 
 class Hanging:
-    server, password = "localhost::1", None
+    server = "localhost::1"
+    password = None
 
     def program_hangs(self) -> bool:
         return True
@@ -235,7 +236,5 @@ def test_blank_screen_of_hanging_program_is_its_fault() -> None:
     ],
 )
 def test_program_has_failed_unless_it_was_closed(end: str, *, has_failed: bool) -> None:
-    assert (
-        DesktopFailure(f"the program 'pad' {end}\nWARNING", of_program=True).has_failed
-        == has_failed
-    )
+    failure = DesktopFailure(f"the program 'pad' {end}\nWARNING", of_program=True)
+    assert failure.has_failed == has_failed
