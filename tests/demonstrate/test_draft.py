@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +76,18 @@ def done(*actions: Action) -> list[DemonstratedAction]:
     ]
 
 
-def found(begin: Begin, **secrets: Any) -> Found | None:
+def found(begin: Begin, **secrets: Any) -> Found:
     """Return what the next session finds."""
-    return begin(**secrets).find()
+    draft = begin(**secrets).find()
+    assert draft
+    return draft
 
 
 def actions(begin: Begin) -> list[Action]:
-    draft = found(begin)
-    return [step.action for task in draft.tasks for step in task.steps] if draft else []
+    """Return the actions that the next session finds."""
+    draft = begin().find()
+    steps = chain.from_iterable(task.steps for task in draft.tasks) if draft else []
+    return [step.action for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -116,21 +121,15 @@ def test_next_session_finds_finished_steps(
 
 
 def test_draft_reads_screens_and_moving_regions(begin: Begin) -> None:
+    variant = np.zeros((2, 2), np.uint32)
     caret = dynamic_region(Region(0, 0, 1, 2), "caret")
-    blinking = dynamic_region(
-        Region(1, 1, 3, 3), "blinks", *(np.zeros((2, 2), np.uint32) for _ in range(2))
-    )
+    blinking = dynamic_region(Region(1, 1, 3, 3), "blinks", variant, variant)
     begin().keep([DemonstratedAction(CLICK, shown(7, caret, blinking))])
-    draft = found(begin)
-    assert draft
-    (step,) = draft.tasks[0].steps
+    (step,) = found(begin).tasks[0].steps
     assert step.screen
     assert (step.screen.pixels() & 0xFFFFFF == 7).all()
     kinds = [(part.region, part.kind) for part in step.screen.dynamic]
-    assert kinds == [
-        (caret.region, "caret"),
-        (blinking.region, "always_changing"),
-    ]
+    assert kinds == [(caret.region, "caret"), (blinking.region, "always_changing")]
 
 
 def test_secret_is_revealed_or_missing(begin: Begin, tmp_path: Path) -> None:
@@ -139,7 +138,6 @@ def test_secret_is_revealed_or_missing(begin: Begin, tmp_path: Path) -> None:
     assert SECRET.encode() not in content
     assert actions(begin) == [CLICK, TypeText(SECRET), ENTER]
     draft = found(begin, secrets=())
-    assert draft
     assert [step.action for step in draft.tasks[0].steps] == [CLICK]
     assert "Step 2 is not repeated: it types the secret 'SHOP'" in draft.problem
 
@@ -151,9 +149,8 @@ def test_steps_before_missing_screen_are_found(begin: Begin, tmp_path: Path) -> 
     )
     newest.unlink()
     assert actions(begin) == [CLICK, ENTER]
-    draft = found(begin)
-    assert draft
-    assert draft.problem.startswith("Step 3 is not repeated: the screen")
+    problem = found(begin).problem
+    assert problem.startswith("Step 3 is not repeated: the screen")
 
 
 def test_secret_in_pieces_stops_draft(begin: Begin) -> None:
@@ -169,12 +166,11 @@ def test_tasks_before_last_keep_their_answer(begin: Begin, tmp_path: Path) -> No
     draft.end(done(CLICK), HOLDS)
     begin(2, "Leave", draft=draft)
     draft.end(done(ENTER), HOLDS)
-    tasks = found(begin)
-    assert tasks
-    assert [(task.number, task.task, bool(task.answer)) for task in tasks.tasks] == [
-        (1, "Pay", True),
-        (2, "Leave", False),
-    ]
+    pay, leave = found(begin).tasks
+    assert (pay.number, pay.task) == (1, "Pay")
+    assert pay.answer
+    assert (leave.number, leave.task) == (2, "Leave")
+    assert not leave.answer
     assert len([*tmp_path.glob("*/draft.json")]) == 1
     assert format_kept(tmp_path, TEST).startswith("2 steps are kept: run this test")
 
@@ -185,7 +181,6 @@ def test_later_tasks_stay_until_they_are_repeated(begin: Begin) -> None:
     begin(2, "Leave", draft=draft)
     draft.keep(done(ENTER))
     kept = found(begin)
-    assert kept
     draft = begin()
     draft.repeat(kept.tasks)
     assert draft.due("Pay").answer
@@ -199,7 +194,6 @@ def test_later_tasks_stay_until_they_are_repeated(begin: Begin) -> None:
 def test_changed_task_is_not_due(begin: Begin, number: int) -> None:
     begin().keep(done(CLICK))
     kept = found(begin)
-    assert kept
     draft = begin(number)
     draft.repeat(kept.tasks)
     assert not draft.due("Pay" if number == 2 else "Pay less").steps

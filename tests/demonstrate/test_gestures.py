@@ -49,28 +49,24 @@ def press(
 
 
 def presses(count: int, every_s: float) -> list[tuple[Motion, float]]:
-    return [
-        event
-        for number in range(count)
-        for event in press(10 + number, 20, number * every_s)
-    ]
+    events: list[tuple[Motion, float]] = []
+    for number in range(count):
+        events += press(10 + number, 20, number * every_s)
+    return events
 
 
 def typed(text: str, at_s: float = 0.0) -> list[tuple[Motion, float]]:
     events: list[tuple[Motion, float]] = []
     for character in text:
-        shift: list[tuple[Motion, float]] = (
-            [(KeyDown("shift"), at_s)] if character.isupper() else []
-        )
-        events += [*shift, (KeyDown(character), at_s), (KeyUp(character), at_s)]
-        events += [(KeyUp("shift"), at_s)] if shift else []
+        keys = ["shift", character] if character.isupper() else [character]
+        events += struck(*keys, at_s=at_s)
     return events
 
 
 def struck(*keys: str, at_s: float = 0.0) -> list[tuple[Motion, float]]:
-    return [(KeyDown(key), at_s) for key in keys] + [
-        (KeyUp(key), at_s) for key in reversed(keys)
-    ]
+    """Press keys together, in order, and release them in reverse."""
+    motions = [*map(KeyDown, keys), *map(KeyUp, reversed(keys))]
+    return [(motion, at_s) for motion in motions]
 
 
 def notch(direction: str, at_s: float) -> tuple[Motion, float]:
@@ -158,26 +154,6 @@ TABLE: dict[str, tuple[Events, list[Action]]] = {
         [(KeyDown("left"), 0.0), (KeyDown("left"), 0.1), (KeyUp("left"), 0.2)],
         [combo("left")] * 2,
     ),
-    **{
-        key: ([*struck(key), *struck(key)], [combo(key)] * 2)
-        for key in ("backspace", "tab", "f5", "kpenter")
-    },
-    **{
-        "+".join(keys): (
-            [*typed("a"), *struck(*keys), *typed("b")],
-            [TypeText("a"), combo(*pressed), TypeText("b")],
-        )
-        for keys, pressed in (
-            (("shift", "control", "P"), ("control", "shift", "p")),
-            (("shift", "tab"), ("shift", "tab")),
-            (("alt", " "), ("alt", "space")),
-            (("alt",), ("alt",)),
-        )
-    },
-    **{
-        f"{key} alone": ([*typed("a"), *struck(key), *typed("b")], [TypeText("ab")])
-        for key in ("shift", "control", "altgr", "capslock", "numlock")
-    },
 }
 
 
@@ -187,24 +163,58 @@ def test_events_become_actions(name: str) -> None:
     assert shown(*events)[0] == actions
 
 
-def test_desktop_receives_recorded_input_at_once() -> None:
-    assert shown((Move(10, 20), 0.0), (Move(30, 40), 1.0)) == ([], [])
-    assert shown(*typed("aB"))[1] == [TypeText("a"), TypeText("B")]
-    way = [
-        (MouseDown(10, 20), 0.0),
-        (Move(60, 40), 0.1),
-        (Move(110, 60), 0.2),
-        (MouseUp(110, 60), 0.3),
-    ]
-    assert shown(*way) == ([Drag(10, 20, 110, 60)], [event for event, _ in way])
-    folded, done = shown(
+@pytest.mark.parametrize("key", ["backspace", "tab", "f5", "kpenter"])
+def test_key_struck_twice_is_two_actions(key: str) -> None:
+    recorded, _ = shown(*struck(key), *struck(key))
+    assert recorded == [combo(key), combo(key)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "recorded"),
+    [
+        (("shift", "control", "P"), combo("control", "shift", "p")),
+        (("shift", "tab"), combo("shift", "tab")),
+        (("alt", " "), combo("alt", "space")),
+        (("alt",), combo("alt")),
+    ],
+)
+def test_keys_between_texts_are_combination(
+    keys: tuple[str, ...], recorded: KeyCombo
+) -> None:
+    actions, _ = shown(*typed("a"), *struck(*keys), *typed("b"))
+    assert actions == [TypeText("a"), recorded, TypeText("b")]
+
+
+@pytest.mark.parametrize("key", ["shift", "control", "altgr", "capslock", "numlock"])
+def test_modifier_alone_between_texts_is_nothing(key: str) -> None:
+    actions, _ = shown(*typed("a"), *struck(key), *typed("b"))
+    assert actions == [TypeText("ab")]
+
+
+def test_pointer_that_only_moves_is_nothing() -> None:
+    recorded, done = shown((Move(10, 20), 0.0), (Move(30, 40), 1.0))
+    assert recorded == []
+    assert done == []
+
+
+def test_desktop_receives_keys_at_once() -> None:
+    _, done = shown(*typed("aB"))
+    assert done == [TypeText("a"), TypeText("B")]
+
+
+def test_desktop_receives_each_move_of_drag() -> None:
+    moves = [MouseDown(10, 20), Move(60, 40), Move(110, 60), MouseUp(110, 60)]
+    recorded, done = shown(*((move, 0.1 * at) for at, move in enumerate(moves)))
+    assert recorded == [Drag(10, 20, 110, 60)]
+    assert done == moves
+
+
+def test_user_who_is_gone_holds_nothing() -> None:
+    recorded, done = shown(
         (KeyDown("control"), 0.0), (MouseDown(10, 20), 0.1), (Move(90, 20), 0.2)
     )
-    assert folded == [KeyDown("control"), Drag(10, 20, 90, 20), KeyUp("control")]
-    assert done[-2:] == [
-        MouseUp(90, 20),
-        KeyUp("control"),
-    ], "a user who is gone holds nothing"
+    assert recorded == [KeyDown("control"), Drag(10, 20, 90, 20), KeyUp("control")]
+    assert done[-2:] == [MouseUp(90, 20), KeyUp("control")]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,7 @@ from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.types import (
     NO_FRAME,
+    Action,
     Click,
     DesktopAction,
     KeyCombo,
@@ -53,18 +54,22 @@ SECRET = "hunter2"
 AMBIENT = "xyzzy-7"
 CARD = Redactor({"CARD": "4111-1111"})
 BLACK = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
-PRESSED = [MouseDown(30, 40), MouseUp(30, 40)]
-ELSEWHERE = [MouseDown(90, 40), MouseUp(90, 40)]
 
 
-def receive(session: ManualSession, *motions: Motion | None) -> ManualSession:
+def receive(session: ManualSession, *motions: Motion | None) -> None:
     for motion in motions:
         session.receive(motion, clock.monotonic())
-    return session
 
 
 def struck(text: str) -> list[Motion]:
-    return [event for key in text for event in (KeyDown(key), KeyUp(key))]
+    motions: list[Motion] = []
+    for key in text:
+        motions += [KeyDown(key), KeyUp(key)]
+    return motions
+
+
+def press(x: int, y: int) -> list[Motion]:
+    return [MouseDown(x, y), MouseUp(x, y)]
 
 
 def actions_of(session: ManualSession) -> list[object]:
@@ -73,57 +78,55 @@ def actions_of(session: ManualSession) -> list[object]:
 
 def demonstrated(screen: ServedScreen, text: str) -> tuple[RecordedStep, ...]:
     """Return the recording of a click, a text and ctrl+s."""
-    chord = [KeyDown("control"), KeyDown("s"), KeyUp("s"), KeyUp("control")]
+    save = [KeyDown("control"), *struck("s"), KeyUp("control")]
     with closing(connect(screen.address)) as desktop:
-        session = receive(
-            ManualSession(desktop, print), *PRESSED, *struck(text), *chord, None
-        )
+        session = ManualSession(desktop, print)
+        receive(session, *press(30, 40), *struck(text), *save, None)
         session.run()
-    return recorded_steps(
-        session.demonstration.steps,
-        Redactor({"PASSWORD": SECRET}),
-        Redactor({"TOKEN": AMBIENT}),
-    )
+    declared = Redactor({"PASSWORD": SECRET})
+    ambient = Redactor({"TOKEN": AMBIENT})
+    return recorded_steps(session.demonstration.steps, declared, ambient)
 
 
 def test_demonstrated_actions_arrive_and_are_recorded() -> None:
     with served_screen() as screen:
         steps = demonstrated(screen, f"my {SECRET}")
-        with pytest.raises(
-            SettingsError, match="types the value of 'TOKEN', so nothing is"
-        ):
-            demonstrated(screen, AMBIENT)
-    typed = TypeText("my <secret:PASSWORD>")
     assert [step.action for step in steps] == [
         Click(30, 40),
-        typed,
+        TypeText("my <secret:PASSWORD>"),
         KeyCombo(("control", "s")),
     ]
     assert isinstance(screen.motions[1], MouseDown)
-    pressed = [
-        motion.key
-        for motion in screen.motions
-        if isinstance(motion, KeyDown) and len(motion.key) == 1
-    ]
-    assert pressed == [*f"my {SECRET}", "s", *AMBIENT, "s"]
+    keys = [motion.key for motion in screen.motions if isinstance(motion, KeyDown)]
+    assert [key for key in keys if len(key) == 1] == [*f"my {SECRET}", "s"]
+
+
+def test_typed_ambient_secret_is_not_recorded() -> None:
+    typed = "types the value of 'TOKEN', so nothing is"
+    with served_screen() as screen, pytest.raises(SettingsError, match=typed):
+        demonstrated(screen, AMBIENT)
 
 
 def test_pointer_that_rests_is_moved_back_before_click() -> None:
     with served_screen() as screen, closing(connect(screen.address)) as desktop:
-        session = receive(ManualSession(desktop, print), *PRESSED, Move(200, 150))
+        session = ManualSession(desktop, print)
+        receive(session, *press(30, 40), Move(200, 150))
 
         def click_once_rested() -> None:
-            wait_for(
-                lambda: Move(200, 150) in screen.motions,
-                "a move to where the pointer rests",
-            )
-            receive(session, *ELSEWHERE, None)
+            wait_for(lambda: Move(200, 150) in screen.motions, "the pointer's rest")
+            receive(session, *press(90, 40), None)
 
-        user = threading.Thread(target=click_once_rested)
-        user.start()
-        session.run()
-        user.join()
+        run_with(session, click_once_rested)
     assert actions_of(session) == [Click(30, 40), Click(90, 40)]
+
+
+def run_with(session: ManualSession, user: Callable[[], None]) -> Screen:
+    """Run the session while a user acts in another thread; return its last screen."""
+    thread = threading.Thread(target=user)
+    thread.start()
+    end = session.run()
+    thread.join()
+    return end
 
 
 @pytest.mark.parametrize("late_s", [0.0, 2.0])
@@ -148,28 +151,24 @@ def test_answer_is_timed_without_later_hover(
 
     monkeypatch.setattr(ServedScreen, "receive", answer)
     with served_screen() as screen, closing(connect(screen.address)) as desktop:
-        session = receive(ManualSession(desktop, print), *PRESSED)
+        session = ManualSession(desktop, print)
+        receive(session, *press(30, 40))
 
         def read_and_move_on() -> None:
             wait_for(lambda: MouseUp(30, 40) in screen.motions, "the click")
             time.sleep(late_s + 2.0)  # the user reads
             receive(session, Move(200, 150))
-            wait_for(
-                lambda: Move(200, 150) in screen.motions,
-                "a move to where the pointer rests",
-            )
-            receive(session, *ELSEWHERE, None)
+            wait_for(lambda: Move(200, 150) in screen.motions, "the pointer's rest")
+            receive(session, *press(90, 40), None)
 
-        user = threading.Thread(target=read_and_move_on)
-        user.start()
-        end = session.run()
-        user.join()
+        end = run_with(session, read_and_move_on)
     assert actions_of(session) == [Click(30, 40), Click(90, 40)]
     first, second = [step.screen for step in session.demonstration.steps]
     assert first
+    assert first.appeared_s == 0.0
     assert second
-    appeared = [screen.appeared_s for screen in (first, second, end)]
-    assert appeared == [0.0, late_s, 0.0]
+    assert second.appeared_s == late_s
+    assert end.appeared_s == 0.0
 
 
 @pytest.mark.desktop
@@ -190,10 +189,7 @@ def test_text_after_changed_screen_is_separate(tigervnc: VncServer) -> None:
             time.sleep(0.7)  # the user looks
             receive_at_once(*struck("hi"), None)
 
-        user = threading.Thread(target=type_chi)
-        user.start()
-        session.run()
-        user.join()
+        run_with(session, type_chi)
     assert actions_of(session) == [TypeText("c"), TypeText("hi")]
 
 
@@ -248,14 +244,15 @@ def test_step_is_repeated_if_only_clock_differs(
         before = pixels_in(shown).copy()
         before[differs_at[1], differs_at[0]] ^= 0xFFFFFF
         session = ManualSession(desktop, problems.append)
-        assert (
-            session.repeat([DemonstratedAction(action, Screen(pixels=lambda: before))])
-            == is_repeated
-        )
-    assert actions_of(session) == [action] * is_repeated
-    assert ["step 1 was not repeated: " in problem for problem in problems] == [
-        True
-    ] * (not is_repeated)
+        step = DemonstratedAction(action, Screen(pixels=lambda: before))
+        assert session.repeat([step]) == is_repeated
+    if is_repeated:
+        assert actions_of(session) == [action]
+        assert problems == []
+    else:
+        assert actions_of(session) == []
+        (problem,) = problems
+        assert "step 1 was not repeated: " in problem
 
 
 @pytest.mark.browser
@@ -267,13 +264,11 @@ def test_chosen_option_names_click_and_drag() -> None:
         closing(connect(server.address)) as desktop,
     ):
         x, y = element(browser, "Delivery").centre
-        option = x, y + SECOND_OPTION_PX
-        session = receive(
-            ManualSession(desktop, print, browser.acted_on),
-            *[MouseDown(x, y), MouseUp(x, y), MouseDown(*option), MouseUp(*option)],
-            *[MouseDown(x, y), MouseUp(x, y), MouseDown(*option), MouseUp(*option)],
-            *[KeyDown("home"), KeyUp("home"), MouseDown(x, y)],
-        )
+        option = (x, y + SECOND_OPTION_PX)
+        choose = [*press(x, y), *press(*option)]
+        session = ManualSession(desktop, print, browser.acted_on)
+        receive(session, *choose, *choose)
+        receive(session, KeyDown("home"), KeyUp("home"), MouseDown(x, y))
 
         def drag_once_options_show() -> None:
             try:
@@ -281,14 +276,8 @@ def test_chosen_option_names_click_and_drag() -> None:
             finally:
                 receive(session, Move(*option), MouseUp(*option), None)
 
-        user = threading.Thread(target=drag_once_options_show)
-        user.start()
-        session.run()
-        user.join()
-    assert [
-        [element.name for element in step.elements if element]
-        for step in session.demonstration.steps
-    ] == [
+        run_with(session, drag_once_options_show)
+    assert [names_of(step) for step in session.demonstration.steps] == [
         ["Delivery"],
         ["Express (2 days)"],
         ["Delivery"],
@@ -296,6 +285,10 @@ def test_chosen_option_names_click_and_drag() -> None:
         [],
         ["Delivery", "Express (2 days)"],
     ]
+
+
+def names_of(step: DemonstratedAction) -> list[str]:
+    return [element.name for element in step.elements if element]
 
 
 @pytest.fixture
@@ -336,14 +329,13 @@ def test_element_names_follow_steps(paid: Segment, tmp_path: Path) -> None:
 
 def test_secret_typed_in_pieces_is_never_written() -> None:
     pause = [TypeText("4111-"), TypeText("1111")]
-    steps = recorded_steps(
-        [DemonstratedAction(action, BLACK) for action in pause], CARD, Redactor({})
-    )
-    assert [step.action for step in steps] == [TypeText("<secret:CARD>")]
+    assert recorded(*pause) == [TypeText("<secret:CARD>")]
     corrected = [TypeText("4111-x"), KeyCombo(("backspace",)), TypeText("1111")]
     with pytest.raises(SettingsError, match="typed in several pieces"):
-        recorded_steps(
-            [DemonstratedAction(action, BLACK) for action in corrected],
-            CARD,
-            Redactor({}),
-        )
+        recorded(*corrected)
+
+
+def recorded(*actions: Action) -> list[Action]:
+    demonstrated = [DemonstratedAction(action, BLACK) for action in actions]
+    steps = recorded_steps(demonstrated, CARD, Redactor({}))
+    return [step.action for step in steps]
