@@ -61,3 +61,9 @@ def recording_in(directory: Path) -> Recording:
 
 def actions(directory: Path, run: int = 0) -> list[Action]:
     return [step.action for step in recording_in(directory).segments[run].steps]
+
+
+def files_with(directory: Path, text: str) -> list[Path]:
+    """Return the files that contain a text."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return [file for file in files if text.encode() in file.read_bytes()]

@@ -45,20 +45,16 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
             source: str, record: str, *options: str, **environment: str
         ) -> Recorder:
             (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
-            app = f"--vnc-app={shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
-            desktop = [
-                "--vnc-server=qt",
-                app,
-                "--vnc-screen-size=800x400",
-                f"--vnc-record={record}",
-            ]
             command = [
                 "pytest",
                 "-p",
                 "no:pytest-vnc",
                 "-p",
                 "no:cacheprovider",
-                *desktop,
+                "--vnc-server=qt",
+                f"--vnc-app={shlex.join([sys.executable, str(TILL)])}",
+                "--vnc-screen-size=800x400",
+                f"--vnc-record={record}",
                 *options,
             ]
             return stack.enter_context(Recorder(*command, cwd=tmp_path, **environment))

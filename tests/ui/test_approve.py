@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.runs.trace import read_trace
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, Proposal, RunResult
@@ -46,16 +45,27 @@ def agent(tmp_path: Path, policy: Path) -> VncUseAgent:
 
 
 @contextmanager
-def asking(agent: VncUseAgent, served: Served) -> Iterator[queue.Queue[RunResult]]:
+def asking(
+    agent: VncUseAgent,
+    served: Served,
+    allowed: set[str] | None = None,
+    *,
+    is_rehearsal: bool = False,
+) -> Iterator[queue.Queue[RunResult]]:
     """Run a task in another thread, as a test does, whose action waits for the page."""
     results = queue.Queue[RunResult]()
     approver = PageApprover(
-        served.link(), lambda: agent.runs[-1], set(), is_rehearsal=False
+        served.link(),
+        lambda: agent.runs[-1],
+        set() if allowed is None else allowed,
+        is_rehearsal=is_rehearsal,
     )
-    thread = threading.Thread(
-        target=lambda: results.put(agent.run("Buy apples", approver=approver)),
-        daemon=True,
-    )
+
+    def run() -> None:
+        planner = ListPlanner([act(CLICK), finished()])
+        results.put(agent.run("Buy apples", approver=approver, planner=planner))
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     yield results
     thread.join(WITHIN_S)
@@ -73,7 +83,8 @@ def test_page_shows_action_and_answers(
 ) -> None:
     with served.page(served.cookie()) as page, asking(agent, served) as results:
         question = received(page, "question")
-        assert (question["action"], question["points"]) == ("click at (3, 4)", [[3, 4]])
+        assert question["action"] == "click at (3, 4)"
+        assert question["points"] == [[3, 4]]
         assert question["explanation"] == "this buys two apples"
         assert question["rule"].startswith("rule 1 (in ")
         assert question["image"]
@@ -107,27 +118,10 @@ def test_closed_desk_denies(agent: VncUseAgent, served: Served, policy: Path) ->
 def test_rehearsal_repeats_what_was_allowed(agent: VncUseAgent, served: Served) -> None:
     allowed: set[str] = set()
     with served.page(served.cookie()) as page:
-        for is_rehearsal in (False, True):
-            approver = PageApprover(
-                served.link(),
-                lambda: agent.runs[-1],
-                allowed,
-                is_rehearsal=is_rehearsal,
-            )
-            results = queue.Queue[bool]()
-            waiting = agent.run(
-                "Buy apples", planner=ListPlanner([act(CLICK), finished()])
-            )
-            assert waiting.outcome is Outcome.WAITING
-            asked = read_trace(waiting.run_dir).open_approval
-            assert asked
-            threading.Thread(
-                target=lambda: results.put(approver.approve(asked)),  # noqa: B023
-                daemon=True,
-            ).start()
-            if not is_rehearsal:
-                answer(page, received(page, "question"), "allow")
-            assert results.get(timeout=WITHIN_S)
+        with asking(agent, served, allowed):
+            answer(page, received(page, "question"), "allow")
+        with asking(agent, served, allowed, is_rehearsal=True) as results:
+            assert results.get(timeout=WITHIN_S).outcome is Outcome.DONE
 
 
 @pytest.mark.parametrize(("kind", "command"), [("always", "approve"), ("deny", "deny")])

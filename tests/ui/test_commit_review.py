@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from PIL import Image
+from pydantic import BaseModel
 
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.recordings.format import Accepted, Recording, Screen, held
@@ -32,6 +34,7 @@ BASKET = DIRECTORY / "test_basket/recording.json"
 SIGN_IN = DIRECTORY / "test_sign_in/recording.json"
 LABEL = Region(300, 400, 380, 430)
 RED = 0xFF0000
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def git(*arguments: str) -> str:
@@ -70,19 +73,22 @@ def painted(screen: Screen, colour: int = RED) -> Screen:
     pixels = screen.pixels().copy()
     LABEL.part_of(pixels)[:] = colour
     accepted = Accepted(by="eve", at=datetime(2026, 11, 29, 8, 30), region=LABEL)
-    fields = {"pixels": held(pixels), "history": (accepted,)}
-    return screen.model_copy(update=fields)
+    return replaced(screen, pixels=held(pixels), history=(accepted,))
+
+
+def replaced(model: Model, **fields: object) -> Model:
+    return model.model_copy(update=fields)
 
 
 def change(path: Path, *, drop: str = "", colour: int = RED) -> None:
     """Change the label on the screen before the first step, and drop a step."""
     recording = read(path)
-    segment = recording.segments[0]
+    segment, *segments = recording.segments
     first, *others = segment.steps
-    first = first.model_copy(update={"screen": painted(first.screen, colour)})
+    first = replaced(first, screen=painted(first.screen, colour))
     steps = tuple(step for step in (first, *others) if step.id != drop)
-    segments = (segment.model_copy(update={"steps": steps}), *recording.segments[1:])
-    save(path, recording.model_copy(update={"segments": segments}))
+    segment = replaced(segment, steps=steps)
+    save(path, replaced(recording, segments=(segment, *segments)))
 
 
 def diff(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -100,8 +106,8 @@ def test_same_change_of_two_tests_is_one_difference(
     assert printed.startswith("## 2 recordings changed, 2 differences on the screen\n")
     first = printed.partition("### Difference 2")[0]
     assert "### Difference 1: 80 x 30 pixels at (300, 400)" in first
-    for test in ("test_basket", "test_sign_in"):
-        assert f"- `tests/test_shop.py::{test}` `before step s1: " in first
+    assert "- `tests/test_shop.py::test_basket` `before step s1: " in first
+    assert "- `tests/test_shop.py::test_sign_in` `before step s1: " in first
     assert "`before step s6: click at (417, 434) (removed)`" in printed
     assert "\n-  s6: click at (417, 434)\n" in printed
     accepted = "- `2026-11-29 08:30 eve accepted before step 1 300,400,380,430`"
@@ -147,13 +153,14 @@ def test_page_shows_screens_before_and_after(
     diff(capsys, "old..new", "--html", "changes.html")
     page = Path("changes.html").read_text("utf-8")
     sources = re.findall('src="data:image/webp;base64,([^"]+)"', page)
-    parts = [Image.open(io.BytesIO(b64decode(source))) for source in sources]
-    assert [part.size for part in parts[:2]] == [(200, 150)] * 2
-    colours = [part.getpixel((100, 75)) for part in parts]
+    images = [Image.open(io.BytesIO(b64decode(source))) for source in sources]
+    before, after, *screens = images
+    assert before.size == after.size == (200, 150)
     plain = int(old[415, 340])
-    assert colours[0] == (plain >> 16 & 0xFF, plain >> 8 & 0xFF, plain & 0xFF)
-    assert colours[1] == (255, 0, 0)
-    assert [part.size[::-1] for part in parts[2:]] == [old.shape] * 2
+    colour = (plain >> 16 & 0xFF, plain >> 8 & 0xFF, plain & 0xFF)
+    assert before.getpixel((100, 75)) == colour
+    assert after.getpixel((100, 75)) == (255, 0, 0)
+    assert [screen.size for screen in screens] == [old.shape[::-1]] * 2
 
 
 def test_recording_that_cannot_be_read_is_told(

@@ -11,7 +11,8 @@ from support.vnc_servers import require_package
 require_package("starlette")
 from pytest_vnc_use.ui.corrections import Corrections  # noqa: E402
 
-CLAIM, NEW = "it says paid", "it says open"
+CLAIM = "it says paid"
+NEW = "it says open"
 LINE = f'@vnc_task("Pay", expect="{CLAIM}")'
 
 

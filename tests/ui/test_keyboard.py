@@ -28,8 +28,11 @@ NO_CHARACTER = (
     " Use Type text…"
 )
 
-ALT, CONTROL, META, SHIFT = 1, 2, 4, 8
-"""The modifiers of an event, as DevTools counts them."""
+# the modifiers of an event, as DevTools counts them
+ALT = 1
+CONTROL = 2
+META = 4
+SHIFT = 8
 Event = tuple[str, dict[str, Any]]
 """A command of DevTools that sends an event to the page."""
 
@@ -38,9 +41,11 @@ def down(
     key: str, code: str = "", modifiers: int = 0, **properties: object
 ) -> list[Event]:
     event = {"key": key, "code": code, "modifiers": modifiers, **properties}
-    is_typed = len(key) == 1 and not modifiers & (CONTROL | META)
-    typed = {"type": "keyDown", "text": key} if is_typed else {"type": "rawKeyDown"}
-    return [("Input.dispatchKeyEvent", event | typed)]
+    if len(key) == 1 and not modifiers & (CONTROL | META):
+        event |= {"type": "keyDown", "text": key}
+    else:
+        event["type"] = "rawKeyDown"
+    return [("Input.dispatchKeyEvent", event)]
 
 
 def up(key: str, code: str = "", modifiers: int = 0) -> list[Event]:
@@ -59,10 +64,12 @@ def script(text: str) -> list[Event]:
     return [("Runtime.evaluate", {"expression": f"{{ {field}; {on}; {text} }}"})]
 
 
-def composed(text: str, *, is_ended: bool = True) -> list[Event]:
+def composed(text: str) -> list[Event]:
     cursor = {"selectionStart": len(text), "selectionEnd": len(text)}
-    ended = [("Input.insertText", {"text": text})] if is_ended else []
-    return [("Input.imeSetComposition", {"text": text, **cursor}), *ended]
+    return [
+        ("Input.imeSetComposition", {"text": text, **cursor}),
+        ("Input.insertText", {"text": text}),
+    ]
 
 
 def pointer(kind: str, modifiers: int = 0) -> list[Event]:
@@ -74,9 +81,12 @@ BLUR = script("window.dispatchEvent(new Event('blur'))")
 AWAY = script("""
   Object.defineProperty(document, "hidden", { value: true, configurable: true });
   document.dispatchEvent(new Event("visibilitychange")); delete document.hidden""")
-A, B = struck("a", "KeyA"), struck("b", "KeyB")
-ALT_DOWN, ALT_UP = down("Alt", "AltLeft", ALT), up("Alt", "AltLeft")
-META_DOWN, META_UP = down("Meta", "MetaLeft", META), up("Meta", "MetaLeft")
+A = struck("a", "KeyA")
+B = struck("b", "KeyB")
+ALT_DOWN = down("Alt", "AltLeft", ALT)
+ALT_UP = up("Alt", "AltLeft")
+META_DOWN = down("Meta", "MetaLeft", META)
+META_UP = up("Meta", "MetaLeft")
 CONTROL_DOWN = down("Control", "ControlLeft", CONTROL)
 CONTROL_UP = up("Control", "ControlLeft")
 CLICK = [*pointer("mousePressed"), *pointer("mouseReleased")]
@@ -181,6 +191,10 @@ TYPED = {
         ],
         ["type @"],
     ),
+    "AltGr on Linux": (
+        [*struck("AltGraph", "AltRight"), *struck("@", "KeyQ")],
+        ["type @"],
+    ),
     "Control and Alt for AltGr": (struck("@", "KeyQ", CONTROL | ALT), ["type @"]),
     "Enter of an input method after its composition": (
         [*composed("あ"), *script(ENTER_OF_INPUT_METHOD)],
@@ -192,7 +206,7 @@ TYPED = {
           on(new CompositionEvent("compositionend", { data: "あ" }))"""),
         ["type あ"],
     ),
-    "an accent": ([*down("Dead", "Quote"), *composed("é")], ["type é"]),
+    "an accent": ([*down("Dead", "Quote"), *composed("é"), *B], ["type éb"]),
     "an accent on Windows": ([*struck("Dead", "Quote"), *struck("é")], ["type é"]),
     "an accent that is lost": (
         [*struck("Dead", "Quote"), *struck("e", "KeyE")],
@@ -269,34 +283,31 @@ def keyboard(browser: Any) -> Iterator[Keyboard]:
         page.set_default_timeout(WITHIN_MS)
         recording.open(page)
         session = page.context.new_cdp_session(page)
+        steps = page.locator("#record-steps li[value]")
+        notice = page.locator("#record-notice")
 
         def recorded(platform: str, events: list[Event]) -> list[str]:
-            session.send(
-                "Emulation.setUserAgentOverride",
-                {"userAgent": "a browser", "platform": platform},
-            )
+            agent = {"userAgent": "a browser", "platform": platform}
+            session.send("Emulation.setUserAgentOverride", agent)
             page.locator("#record-keys").focus()
-            notice = page.locator("#record-notice").text_content()
+            count = steps.count()
+            noticed = notice.text_content()
             for command, parameters in [*events, *struck("F9", "F9")]:
                 session.send(command, parameters)
-            count = len(ended)
-            page.wait_for_function(SHOWS_ENDS, arg=count + 1)
-            steps = page.locator("#record-steps li[value]").all_text_contents()
-            ended.append(len(steps))
-            noticed = page.locator("#record-notice").text_content()
-            first = ended[-2] if count else 0
-            made = joined(steps[first:-1])
-            if noticed != notice:
-                made.append(re.sub(r"^after step \d+: ", "", noticed))
+            page.wait_for_function(HAS_END, arg=count)
+            made = joined(steps.all_text_contents()[count:-1])
+            if notice.text_content() != noticed:
+                made.append(re.sub(r"^after step \d+: ", "", notice.text_content()))
             return made
 
-        ended: list[int] = []
         recorded("Linux", CLICK)  # xterm gets the focus
         yield recorded
 
 
-SHOWS_ENDS = """(count) => [...document.querySelectorAll("#record-steps li[value]")].filter(
-  (step) => step.textContent.endsWith("f9")).length === count"""
+HAS_END = """(count) => {
+  const steps = [...document.querySelectorAll("#record-steps li[value]")];
+  return steps.length > count && steps.at(-1).textContent.endsWith("f9");
+}"""
 
 
 def joined(captions: list[str]) -> list[str]:
@@ -309,8 +320,10 @@ def joined(captions: list[str]) -> list[str]:
             short.append(re.sub(r" at \(.*", "", caption))
             continue
         text = json.loads(caption.removeprefix("type "))
-        is_more = short and short[-1].startswith("type ")
-        short[-1:] = [short[-1] + text] if is_more else [*short[-1:], f"type {text}"]
+        if short and short[-1].startswith("type "):
+            short[-1] += text
+        else:
+            short.append(f"type {text}")
     return short
 
 

@@ -5,8 +5,9 @@ names, and the till.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import astuple
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pytest
 
@@ -15,11 +16,14 @@ from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import REDACTED_COLOUR, Click, Region, TypeText
-from support.page_user import Recorder
+from support.page_user import Recorder, User
 from support.till_by_hand import (
+    ALICE,
+    CLAIM,
     CLAIMED,
     HEAD,
     PAID,
+    PAY,
     PAYING,
     SECRET,
     TASK,
@@ -27,6 +31,7 @@ from support.till_by_hand import (
     add,
     enter,
     file_in,
+    files_with,
     pay,
     recording_in,
 )
@@ -38,9 +43,15 @@ pytestmark = pytest.mark.desktop
 CALLED = f"""
 def test_called(vnc_agent):
     vnc_agent.run("{TASK}", expect=None)
-    vnc_agent.verify("the till says paid")
+    vnc_agent.verify("{CLAIM}")
 """
-ENDED = CLAIMED.replace(', expect="the till says paid"', "")
+ENDED = CLAIMED.replace(f', expect="{CLAIM}"', "")
+
+
+def do_all(user: User) -> None:
+    enter(user)
+    add(user)
+    pay(user)
 
 
 IN_FIXTURE = """
@@ -102,7 +113,6 @@ def test_named_task_is_done_by_hand_once(
         with session.user() as user:
             add(user)
             pay(user)
-            user.done()
     done = session.ended()
     assert done.code == 0, done.out
     shared = file_in(tmp_path).parents[2] / "shared" / "enter" / "recording.json"
@@ -111,7 +121,9 @@ def test_named_task_is_done_by_hand_once(
     assert named.masks == (Region(*mask),)
     assert named.segments[0].confirmed_by == "user"
     own = recording_in(tmp_path)
-    assert (own.uses, own.masks, len(own.segments)) == (("enter",), (), 1)
+    assert own.uses == ("enter",)
+    assert own.masks == ()
+    assert len(own.segments) == 1
 
 
 @pytest.mark.slow
@@ -119,51 +131,47 @@ def test_end_that_user_vouched_for_replays(
     start: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     mask = Region(700, 300, 710, 340)
+    other_mask = Region(600, 300, 610, 320)
+    shown = Region(10, 280, 400, 300)
     called = file_in(tmp_path).parent.with_name("test_called") / "recording.json"
-    save(
-        called,
-        Recording(
-            test="test_till.py::test_called", screen_size=(800, 400), masks=(mask,)
-        ),
+    masked = Recording(
+        test="test_till.py::test_called", screen_size=(800, 400), masks=(mask,)
     )
-    source = f"{CLAIMED}\n{ENDED.replace(HEAD, '').replace('test_till', 'test_end')}\n{CALLED}"
+    save(called, masked)
+    ended = ENDED.replace(HEAD, "").replace("test_till", "test_end")
+    source = f"{CLAIMED}\n{ended}\n{CALLED}"
     session = start(source, "manual", "-ovnc_rehearse=1")
-    regions = {"the till says paid": [10, 280, 400, 300]}
-    for answers in (
-        {"regions": regions},
-        dict[str, Any](),
-        {"masks": [[600, 300, 610, 320]]},
-    ):
-        with session.user() as user:
-            enter(user, "alice")
-            add(user)
-            pay(user)
-            user.done(**answers)
+    with session.user() as user:
+        do_all(user)
+        user.done(regions={CLAIM: [*astuple(shown)]})
+    with session.user() as user:
+        do_all(user)
+    with session.user() as user:
+        do_all(user)
+        user.done(masks=[[*astuple(other_mask)]])
     question = session.page.asked("claim")
     session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
     assert done.code == 0, done.out
-    assert recording_in(tmp_path).segments[0].confirmed_by == "user"
-    assert recording_in(tmp_path).segments[0].claims[0].region == Region(
-        10, 280, 400, 300
-    )
+    (segment,) = recording_in(tmp_path).segments
+    assert segment.confirmed_by == "user"
+    assert segment.claims[0].region == shown
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
-    assert (
-        "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n"
-        in done.out
-    )
+    rehearsed = "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n"
+    assert rehearsed in done.out
     assert "vnc-use: 3 recordings repeated in 1 rehearsal" in done.out
     verified = load(called)
     assert verified
     # both are as small as a caret, so the claim's evidence may be elsewhere
-    masks = (mask, Region(600, 300, 610, 320))
-    assert verified.masks == masks, "they outlive a new recording"
+    assert verified.masks == (mask, other_mask), "they outlive a new recording"
     (claim,) = verified.segments[0].claims
-    assert (claim.claim, claim.verdict) == ("the till says paid", "holds")
+    assert claim.claim == CLAIM
+    assert claim.verdict == "holds"
     assert claim.reason == "according to the user who recorded it: it holds"
-    for replays in (source, ENDED):
-        done = start(replays, "replay").ended()
-        assert done.code == 0, done.out
+    done = start(source, "replay").ended()
+    assert done.code == 0, done.out
+    done = start(ENDED, "replay").ended()
+    assert done.code == 0, done.out
 
 
 @pytest.mark.slow
@@ -200,119 +208,115 @@ def test_till(vnc_agent, vnc_desktop):
         [Click(130, 224), Click(380, 224)],
     ]
     assert SECRET not in done.out
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert not [
-        path
-        for path in files
-        if SECRET in path.name or SECRET.encode() in path.read_bytes()
-    ]
+    assert files_with(tmp_path, SECRET) == []
+    assert [*tmp_path.rglob(f"*{SECRET}*")] == []
     ends = [run.end.pixels() for run in recording_in(tmp_path).segments]
     assert all((end[50:70, 70:350] == REDACTED_COLOUR).all() for end in ends)
     done = start(source, "replay", TILL_NAME=SECRET).ended()
     assert done.code == 0, done.out
 
 
-NOT_DONE = "the user answered that the task is not done, so nothing is recorded"
-CLAIM = 'expect="the till says paid"'
-UNRECORDED = [
-    ("expect=None", "alice", "holds", "holds", "product: assert False"),
-    (
-        CLAIM,
-        "",
-        "holds",
-        "fails",
-        "product: the user answered that the claim does not hold, so",
-    ),
-    (CLAIM, "", "holds", "unsure", "inconclusive: "),
-    (CLAIM, "", "fails", "holds", NOT_DONE),
-    ("expect=()", "", "fails", "", NOT_DONE),
-    ("expect=()", "", "unsure", "", "inconclusive: "),
-    (
-        "expect=()",
-        "",
-        "discard",
-        "",
-        "the recording was discarded, so nothing is recorded",
-    ),
-    (
-        "expect=None",
-        "bob",
-        "holds",
-        "",
-        "step 2 was shown, but must not be performed: denied",
-    ),
-    ("expect=None", None, "holds", "", "gave_up: nothing was done"),
-    (
-        'secrets=["TILL_NAME"], expect=None',
-        "w0|nder-land",
-        "holds",
-        "",
-        "typed in several pieces",
-    ),
-    (
-        "expect=None",
-        "passw0rd",
-        "holds",
-        "",
-        "'VNC_USE_PASSWORD', so nothing is written",
-    ),
-    # another test declares it
-    ("expect=None", SECRET, "holds", "", "'TILL_NAME', so nothing is written"),
-]
-"""Of each test: its arguments, what is typed, the answers of the user, and what the
-failure says.
+NO_BOB = """
+on_deny = "continue"
+
+[[rule]]
+name = "no bob"
+text = "bob"
+decision = "deny"
 """
 
 
+def type_in_two_pieces(user: User) -> None:
+    enter(user, SECRET[:2])
+    user.press("End")
+    user.type(SECRET[2:])
+
+
+class Unrecorded(NamedTuple):
+    """A test that fails, and what its failure says."""
+
+    marker: str
+    cause: str
+    verdict: str = "holds"
+    """What the user answers about the claims."""
+    end: Callable[[User], None] = User.done
+    do: Callable[[User], None] = do_all
+    body: str = "pass"
+
+
+NOT_DONE = "the user answered that the task is not done, so nothing is recorded"
+CLAIMS = f'expect="{CLAIM}"'
+ANSWERS = [
+    Unrecorded("expect=None", "product: assert 0", body="assert 0"),
+    Unrecorded(CLAIMS, "product: the user answered that the claim does not", "fails"),
+    Unrecorded(CLAIMS, "inconclusive: ", "unsure"),
+    Unrecorded(CLAIMS, NOT_DONE, end=lambda user: user.done("fails")),
+    Unrecorded("expect=()", NOT_DONE, end=lambda user: user.done("fails")),
+    Unrecorded("expect=()", "inconclusive: ", end=lambda user: user.done("unsure")),
+]
+INPUT = [
+    Unrecorded(
+        "expect=()",
+        "the recording was discarded, so nothing is recorded",
+        end=User.discard,
+    ),
+    Unrecorded(
+        "expect=None",
+        "step 2 was shown, but must not be performed: denied",
+        do=lambda user: enter(user, "bob"),
+    ),
+    Unrecorded(
+        "expect=None",
+        "gave_up: nothing was done",
+        do=lambda user: user.point(100, 100),
+    ),
+    Unrecorded(
+        'secrets=["TILL_NAME"], expect=None',
+        "typed in several pieces",
+        do=type_in_two_pieces,
+    ),
+    Unrecorded(
+        "expect=None",
+        "'VNC_USE_PASSWORD', so nothing is written",
+        do=lambda user: enter(user, "passw0rd"),
+    ),
+    # another test declares it
+    Unrecorded(
+        "expect=None",
+        "'TILL_NAME', so nothing is written",
+        do=lambda user: enter(user, SECRET),
+    ),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "rows", [UNRECORDED[:6], UNRECORDED[6:]], ids=["answers", "input"]
-)
+@pytest.mark.parametrize("rows", [ANSWERS, INPUT], ids=["answers", "input"])
 def test_failed_test_is_not_recorded(
-    start: Callable[..., Recorder],
-    tmp_path: Path,
-    rows: list[tuple[str, str | None, str, str, str]],
+    start: Callable[..., Recorder], tmp_path: Path, rows: list[Unrecorded]
 ) -> None:
-    (tmp_path / "policy.toml").write_text(
-        'on_deny = "continue"\n[[rule]]\nname = "no bob"\ntext = "bob"\ndecision ='
-        ' "deny"\n',
-        encoding="utf-8",
-    )
-    tests = [
-        f'@pytest.mark.vnc_task("{TASK}", {arguments})\ndef test_{number}(): assert'
-        f" {why != 'product: assert False'}\n"
-        for number, (arguments, *_, why) in enumerate(rows)
-    ]
+    (tmp_path / "policy.toml").write_text(NO_BOB, encoding="utf-8")
+    source = HEAD
+    for number, row in enumerate(rows):
+        source += f'@pytest.mark.vnc_task("{TASK}", {row.marker})\n'
+        source += f"def test_{number}(): {row.body}\n"
     session = start(
-        "\n".join([HEAD, *tests]),
+        source,
         "manual",
         "--vnc-policy=policy.toml",
         TILL_NAME=SECRET,
         VNC_USE_PASSWORD="passw0rd",
     )
-    for _, typed, is_done, verdict, _ in rows:
-        with session.user(verdict) as user:
-            if typed is None:
-                user.point(100, 100)
-                continue
-            enter(user, typed.partition("|")[0])
-            if "|" in typed:
-                user.press("End")
-                user.type(typed.partition("|")[2])
-            add(user)
-            pay(user)
-            if is_done == "discard":
-                user.discard()
-            else:
-                user.done(is_done)
+    for row in rows:
+        with session.user(row.verdict) as user:
+            row.do(user)
+            row.end(user)
     done = session.ended()
-    assert (done.code, (tmp_path / "__vnc_recordings__").exists()) == (
-        1,
-        False,
-    ), done.out
+    assert done.code == 1, done.out
+    assert not (tmp_path / "__vnc_recordings__").exists()
     results = read_results(tmp_path / "runs" / "vnc-results.json").tests
-    for result, (*_, cause) in zip(results, rows, strict=True):
-        assert cause in f"{result.triage}: {result.message}"
+    messages = [f"{result.triage}: {result.message}" for result in results]
+    pairs = zip(rows, messages, strict=True)
+    assert [message for row, message in pairs if row.cause not in message] == []
     assert SECRET not in done.out
 
 
@@ -328,20 +332,17 @@ def test_demonstration_with_undo_is_recorded_and_replays(
         user.until(lambda question: len(question["steps"]) == 5)
         user.undo()
     with session.user() as user:
-        user.until(
-            lambda question: (
-                len(question["steps"]) == 4 and "repeating" not in question["notice"]
-            )
-        )
-        user.click(380, 224)
+        user.until(lambda question: len(question["steps"]) == 4)
+        user.until(lambda question: "repeating" not in question["notice"])
+        pay(user)
     done = session.ended()
-    assert (done.code, "1 passed" in done.out) == (0, True), done.out
-    clicks = [Click(200, 60), *(Click(x, 224) for x in (110, 130, 380))]
-    assert [
-        action for action in actions(tmp_path) if isinstance(action, Click)
-    ] == clicks
+    assert "1 passed" in done.out
+    assert done.code == 0, done.out
+    adding = [Click(110, 224), Click(130, 224)]
+    assert actions(tmp_path) == [*ALICE, *adding, Click(*PAY)]
     (run,) = recording_in(tmp_path).segments
-    assert (run.planner, run.confirmed_by) == ("manual", "body")
+    assert run.planner == "manual"
+    assert run.confirmed_by == "body"
     (file,) = (tmp_path / "runs").glob("*/trace.jsonl")  # the first attempt left none
     trace = read_trace(file.parent)
     assert trace.ended
@@ -349,9 +350,8 @@ def test_demonstration_with_undo_is_recorded_and_replays(
     assert [step.proposal.action for step in trace.steps] == actions(tmp_path)
     shown = [step.frame_after for step in trace.steps]
     assert [step.frame_before for step in trace.steps[1:]] == shown[:-1]
-    assert all(
-        (file.parent / "screens" / f"{frame.digest}.png").exists() for frame in shown
-    )
+    images = [file.parent / "screens" / f"{frame.digest}.png" for frame in shown]
+    assert all(image.exists() for image in images)
     again = start(PAID, "replay").ended()
     assert again.code == 0, again.out
 

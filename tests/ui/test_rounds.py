@@ -212,7 +212,8 @@ def test_claim_is_shown_once_for_equal_screens(reviewed: Callable[..., Any]) -> 
 
 
 SCREEN = np.full((100, 200), 0xFFFFFF, np.uint32)
-TITLE, STATUS = Region(10, 10, 30, 20), Region(10, 70, 40, 80)
+TITLE = Region(10, 10, 30, 20)
+STATUS = Region(10, 70, 40, 80)
 OFFERED = {"mask": "all 3 gates", "mask_gate": "s2"}
 
 
@@ -232,12 +233,10 @@ def asked(
     **offer: Any,
 ) -> Any:
     """Return a question as a session sends it."""
-    image = Path("image.png")
-    files = (image, image, image)
+    files = (Path("image.png"),) * 3
     question = Question(test, "it differs", boxes, files, claim, acts, Offer(**offer))
-    images = [
-        b64encode(encode_png(screen)).decode() for screen in (SCREEN, now, painted())
-    ]
+    pngs = map(encode_png, (SCREEN, now, painted()))
+    images = [b64encode(png).decode() for png in pngs]
     return {"images": images, **facts_of(question)}
 
 

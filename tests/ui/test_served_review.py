@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,10 @@ from support.desks import Served, received
 from support.reviewed_jobs import conftest_of, run_job
 from support.served_screen import served_screen
 
-BLUE, RED, GREEN, WHITE = 0x2070B0, 0xC02020, 0x20C020, 0xFFFFFF
+BLUE = 0x2070B0
+RED = 0xC02020
+GREEN = 0x20C020
+WHITE = 0xFFFFFF
 TESTS = """
 import pytest
 
@@ -57,70 +62,89 @@ def read(file: Path) -> Recording:
     return recording
 
 
-def results_of(review: CiReview) -> set[str]:
-    return {
-        str(test["result"])
-        for group in review.facts()["groups"]
-        for test in group["tests"]
-    }
+def results_of(review: CiReview) -> list[str]:
+    """Return the result of each test, in the order of their names."""
+    groups = review.facts()["groups"]
+    tests = chain.from_iterable(group["tests"] for group in groups)
+    return [test["result"] for test in sorted(tests, key=itemgetter("test"))]
+
+
+@pytest.fixture
+def drifted(recorded: list[Path]) -> list[Path]:
+    """The recordings after a job in which both drifted; its runs are in a zip file."""
+    assert " 2 failed" in run("replay", RED, ci="true")
+    shutil.make_archive("packed", "zip", ".", "runs")
+    shutil.rmtree("runs")
+    return recorded
+
+
+@pytest.fixture
+def review(drifted: list[Path]) -> Iterator[CiReview]:
+    with closing(CiReview(Path("packed.zip"))) as review:
+        yield review
+
+
+def test_bug_leaves_recordings(drifted: list[Path], review: CiReview) -> None:
+    before = [file.read_bytes() for file in drifted]
+    (number,) = review.groups
+    review.answer(number, "bug", "it was blue")
+    assert [file.read_bytes() for file in drifted] == before
+
+
+def test_recording_changed_since_job_is_refused(
+    drifted: list[Path], review: CiReview, served: Served
+) -> None:
+    changed = b"%b\n" % drifted[0].read_bytes()
+    drifted[0].write_bytes(changed)
+    served.desk.review = review
+    with served.page(served.cookie()) as page:
+        (group,) = received(page, "groups")["groups"]
+        answer = {"type": "answer", "id": group["id"], "kind": "accept"}
+        page.send(json.dumps(answer))
+        received(page, "groups")
+    refused, accepted = results_of(review)
+    assert refused.startswith("refused: the recording has changed since")
+    assert accepted == "accepted"
+    assert drifted[0].read_bytes() == changed
+
+
+def test_screens_of_job_need_cookie(review: CiReview, served: Served) -> None:
+    served.desk.review = review
+    cookie = served.cookie()
+    with served.page(cookie) as page:
+        (group,) = received(page, "groups")["groups"]
+        screen = f"/{group['urls'][1]}"
+        assert served.ask("GET", screen, Cookie=cookie)[0] == 200
+        assert served.ask("GET", screen)[0] == 403
 
 
 def test_accepted_drift_opens_its_gate(
-    recorded: list[Path], served: Served, capsys: pytest.CaptureFixture[str]
+    drifted: list[Path], review: CiReview, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert " 2 failed" in run("replay", RED, ci="true")
-    before, written = read(recorded[1]), [file.read_bytes() for file in recorded]
-    shutil.make_archive("packed", "zip", ".", "runs")
-    shutil.rmtree("runs")
-    cookie = served.cookie()
-    with closing(CiReview(Path("packed.zip"))) as review:
-        served.desk.review = review
-        (number,) = review.groups
-        review.answer(number, "bug", "it was blue")
-        assert [file.read_bytes() for file in recorded] == written
-        recorded[0].write_bytes(b"%b\n" % written[0])
-        with served.page(cookie) as page:
-            (group,) = received(page, "groups")["groups"]
-            page.send(
-                json.dumps({"type": "answer", "id": group["id"], "kind": "accept"})
-            )
-            (group,) = received(page, "groups")["groups"]
-            refused, accepted = (
-                test["result"]
-                for test in sorted(group["tests"], key=lambda test: test["test"])
-            )
-        assert refused.startswith("refused: the recording has changed since")
-        assert (accepted, recorded[0].read_bytes()) == (
-            "accepted",
-            b"%b\n" % written[0],
-        )
-        assert served.ask("GET", f"/{group['urls'][1]}", Cookie=cookie)[0] == 200
-        assert served.ask("GET", f"/{group['urls'][1]}")[0] == 403
-        recorded[0].write_bytes(written[0])
-        review.answer(number, "accept", "")
-        assert results_of(review) == {"accepted"}
-    after = read(recorded[1])
+    before = read(drifted[1])
+    (number,) = review.groups
+    review.answer(number, "accept", "")
+    assert results_of(review) == ["accepted", "accepted"]
+    after = read(drifted[1])
     ((change, location),) = after.history.items()
-    assert (change.by, location) == (user_name(), "before step 2")
-    was, now = (
-        recording.segments[0].steps[1].screen.pixels() for recording in (before, after)
-    )
-    changed = (was != now).nonzero()
-    assert (changed[0].min(), changed[0].max(), changed[1].min(), changed[1].max()) == (
-        100,
-        109,
-        0,
-        9,
-    )
+    assert change.by == user_name()
+    assert location == "before step 2"
+    was, now = [recording.segments[0].steps[1].screen for recording in (before, after)]
+    rows, columns = (was.pixels() != now.pixels()).nonzero()
+    assert (rows.min(), rows.max()) == (100, 109)
+    assert (columns.min(), columns.max()) == (0, 9)
     assert main(["recordings", "log"]) == 0
     accepted = rf"{user_name()} accepted test_squares.py::test_\w+ before step 2"
     assert len(re.findall(accepted, capsys.readouterr().out)) == 2
-    with closing(CiReview(Path("packed.zip"))) as review:
-        assert not review.groups
-        assert all(
-            "is not the one that CI compared with" in line for line in review.left_out
-        )
-        assert len(review.left_out) == 2
+
+
+def test_accepted_job_has_nothing_left_to_review(review: CiReview) -> None:
+    (number,) = review.groups
+    review.answer(number, "accept", "")
+    with closing(CiReview(Path("packed.zip"))) as again:
+        assert not again.groups
+        reason = "is not the one that CI compared with"
+        assert [reason in line for line in again.left_out] == [True, True]
 
 
 def test_mask_at_gate_of_job_is_of_that_gate(recorded: list[Path]) -> None:
@@ -133,11 +157,12 @@ def test_mask_at_gate_of_job_is_of_that_gate(recorded: list[Path]) -> None:
             "mask_gate": "s2",
         }
         review.answer(number, "mask_gate", "")
-        assert results_of(review) == {"masked at this gate"}
-    for file in recorded:
-        masked = [*named_screens(read(file))][1]
-        assert (masked.name, masked.screen.masks) == ("s2", group.question.offer.masks)
-        assert read(file).masks == ()
+        assert results_of(review) == ["masked at this gate"] * 2
+    recordings = [read(file) for file in recorded]
+    screens = [[*named_screens(recording)][1] for recording in recordings]
+    masked = {(screen.name, screen.screen.masks) for screen in screens}
+    assert masked == {("s2", group.question.offer.masks)}
+    assert [recording.masks for recording in recordings] == [(), ()]
 
 
 def test_unchanged_screen_of_job_offers_no_mask(recorded: list[Path]) -> None:
@@ -159,20 +184,18 @@ def test_accepted_heal_replaces_recording(recorded: list[Path]) -> None:
         "in a CI a heal is a proposal"
     )
     with closing(CiReview(Path("runs"))) as review:
-        assert len(review.groups) == 2
-        for number, group in review.groups.items():
-            assert "drift before step 2 of 2" in group.drifts[0].problem
-            for kind in ("no", "bug"):
-                review.answer(number, kind, "it moved")  # type: ignore[arg-type]
+        problems = [group.drifts[0].problem for group in review.groups.values()]
+        drift = "drift before step 2 of 2"
+        assert [drift in problem for problem in problems] == [True, True]
         for number in review.groups:
+            review.answer(number, "no", "")
+            review.answer(number, "bug", "it moved")
             review.answer(number, "accept", "")
-        assert results_of(review) == {"accepted"}
-    for file in recorded:
-        (change,) = read(file).history
-        assert (change.by, change.steps.partition(" by ")[0]) == (
-            user_name(),
-            "2 steps from step 2",
-        )
+        assert results_of(review) == ["accepted", "accepted"]
+    changes = [change for file in recorded for change in read(file).history]
+    assert [change.by for change in changes] == [user_name()] * 2
+    steps = [change.steps.partition(" by ")[0] for change in changes]
+    assert steps == ["2 steps from step 2"] * 2
 
 
 CLAIM = """
@@ -195,15 +218,15 @@ def test_healed_claim_without_run_is_proposed(recorded: list[Path]) -> None:
         (heal,) = group.drifts
         assert heal.problem == "a claim was judged again"
         review.answer(number, "accept", "")
-        assert results_of(review) == {"accepted"}
+        assert results_of(review) == ["accepted"]
     assert file.read_bytes() != before
 
 
-def test_directory_without_runs_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty.zip").write_bytes(b"no zip")
-    for source in (tmp_path, tmp_path / "empty.zip"):
-        with pytest.raises(SettingsError):
-            CiReview(source)
+@pytest.mark.parametrize("name", ["", "no.zip"])
+def test_source_without_runs_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "no.zip").write_bytes(b"no zip")
+    with pytest.raises(SettingsError):
+        CiReview(tmp_path / name)
 
 
 def test_two_changes_at_one_gate_of_named_recording_are_accepted(
@@ -215,11 +238,12 @@ def test_two_changes_at_one_gate_of_named_recording_are_accepted(
     Path("conftest.py").write_text(CONFTEST)
     assert " 2 passed" in run("auto")
     shutil.rmtree("runs")
-    for test, colour in (("not test_again", RED), ("test_again", GREEN)):
-        monkeypatch.setenv("PYTEST_ADDOPTS", f"-k '{test}'")
-        assert " 1 failed" in run("replay", colour, ci="true")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k 'not test_again'")
+    assert " 1 failed" in run("replay", RED, ci="true")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k test_again")
+    assert " 1 failed" in run("replay", GREEN, ci="true")
     with closing(CiReview(Path("runs"))) as review:
         assert len(review.groups) == 2
         for number in review.groups:
             review.answer(number, "accept", "")
-        assert results_of(review) == {"accepted"}
+        assert results_of(review) == ["accepted", "accepted"]

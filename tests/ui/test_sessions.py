@@ -6,7 +6,6 @@ import base64
 import getpass
 import os
 import queue
-import re
 import shlex
 import shutil
 import signal
@@ -26,7 +25,7 @@ from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import Click, KeyCombo, Region, TypeText
 from support.desks import WITHIN_S, Served
 from support.forked_python import ForkedPython, made_once
-from support.page_user import Page, User
+from support.page_user import Page, User, read_url
 from support.till_project import PLANS, TEST, Project, project_in
 from support.tills import TILL
 from support.vnc_servers import require, require_package
@@ -42,6 +41,7 @@ def vnc_judge():
     return Says(region=None)
 """
 ADDING = ((230, 224), (250, 224))
+ACCEPTED = [{"kind": "accept"}] * 4
 pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
 
 
@@ -66,31 +66,34 @@ def project(recorded_once: Path, tmp_path: Path) -> Project:
 
 
 def options(fault: str = "") -> list[str]:
-    app = shlex.join(
-        [sys.executable, str(TILL), *([f"--fault={fault}"] if fault else [])]
-    )
+    app = [sys.executable, str(TILL)]
+    if fault:
+        app.append(f"--fault={fault}")
     return [
         "-p",
         "no:pytest-vnc",
         "--vnc-server=qt",
-        f"--vnc-app={app}",
+        f"--vnc-app={shlex.join(app)}",
         "--vnc-screen-size=800x400",
     ]
+
+
+def accepting(fault: str) -> list[str]:
+    """The command of a session that asks on the page about drifts."""
+    gates = ["--vnc-record=accept", "-ovnc_gate_seconds=2"]
+    return ["pytest", "--vnc-ui", *gates, *options(fault)]
 
 
 @contextmanager
 def started(project: Project, *command: str) -> Iterator[tuple[ForkedPython, str]]:
     """Yield the process and the page's URL, once it is printed."""
-    process = ForkedPython(
-        *command, cwd=project.path, env={**os.environ, "CI": ""}, stderr=2
-    )
+    environment = {**os.environ, "CI": ""}
+    process = ForkedPython(*command, cwd=project.path, env=environment, stderr=2)
     assert process.stdout
     with process.stdout as lines:
         try:
-            url = next(
-                filter(None, (re.search(r"http://\S+#\S+", line) for line in lines))
-            )
-            yield process, url[0]
+            _, url = read_url(lines)
+            yield process, url
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)
@@ -130,11 +133,8 @@ def test_page_runs_pauses_and_shows_test(
         page.get_by_role("button", name="Stop").click()
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
         page.locator('#pause[aria-pressed="false"]').wait_for()
-        assert (
-            page.get_by_text("paused before this step").count()
-            == page.locator("#tests .waiting").count()
-            == 0
-        )
+        assert page.get_by_text("paused before this step").count() == 0
+        assert page.locator("#tests .waiting").count() == 0
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
 
@@ -154,20 +154,10 @@ def test_accepted_on_page_updates_recording(
     project: Project, browser: Any, violations: Callable[[Any], int]
 ) -> None:
     before = project.file.read_bytes()
-    command = [
-        "pytest",
-        "--vnc-ui",
-        "--vnc-record=accept",
-        "-ovnc_gate_seconds=2",
-        *options("spelling"),
-    ]
-    with started(project, *command) as (process, url):
+    with started(project, *accepting("spelling")) as (process, url):
         assert process.stdout
-        assert (
-            next(line for line in process.stdout if "a question waits at" in line)
-            .strip()
-            .endswith(url)
-        )
+        waits = next(line for line in process.stdout if "a question waits at" in line)
+        assert waits.strip().endswith(url)
         page = browser.new_page()
         page.goto(url)
         page.get_by_role("dialog").wait_for(timeout=LONG_MS)
@@ -188,18 +178,11 @@ def test_accepted_on_page_updates_recording(
 
 
 def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
-    command = [
-        "pytest",
-        "--vnc-ui",
-        "--vnc-record=accept",
-        "-ovnc_gate_seconds=2",
-        *options("moved button"),
-    ]
+    command = accepting("moved button")
     with started(project, *command) as (process, url), Page(url) as page:
         question = page.asked(None)
-        assert question["refused"] == {
-            "model": "no planner is set (--vnc-planner=gemini)"
-        }
+        refused = {"model": "no planner is set (--vnc-planner=gemini)"}
+        assert question["refused"] == refused
         page.send(type="answer", id=question["id"], kind="hand")
         with User(page) as user:
             for click in ADDING:
@@ -217,128 +200,156 @@ def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
     recording = load(project.file)
     assert recording
     (run,) = recording.segments
-    clicks = [Click(*click) for click in ADDING]
-    assert [step.action for step in run.steps] == [
-        TypeText("alice", 200, 60),
-        *clicks,
-        Click(380, 224),
-    ]
-    assert {each.by for each in recording.history} == {getpass.getuser()}
-    assert [each.steps for each in recording.history if each.steps] == [
-        "2 by hand for 2 recorded from step 2"
-    ]
+    name, *clicks = [step.action for step in run.steps]
+    assert name == TypeText("alice", 200, 60)
+    assert clicks == [*(Click(*click) for click in ADDING), Click(380, 224)]
+    assert {change.by for change in recording.history} == {getpass.getuser()}
+    steps = [change.steps for change in recording.history if change.steps]
+    assert steps == ["2 by hand for 2 recorded from step 2"]
     again = project.run("--vnc-record=replay", till="--fault='moved button'")
     assert again.code == 0, again.out
 
 
-def test_model_that_cannot_continue_is_refused_with_reason(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("conftest", "option", "why"),
+    [
+        ("", "--vnc-planner=gemini", "GOOGLE_API_KEY"),
+        (PLANS, "--vnc-max-steps=9", "no judge is set (--vnc-judge=gemini), and what"),
+    ],
+    ids=["no key", "no judge"],
+)
+def test_model_that_cannot_continue_is_refused_with_reason(
+    project: Project, conftest: str, option: str, why: str
+) -> None:
     project.write("test_till.py", TEST.replace("expect=None", 'expect="it is paid"'))
     project.write("conftest.py", PLANS + JUDGE)
     ended = project.run("--vnc-record=rewrite")
     assert ended.code == 0, ended.out
-    for conftest, option, why in (
-        ("", "--vnc-planner=gemini", "GOOGLE_API_KEY"),
-        (PLANS, "--vnc-max-steps=9", "no judge is set (--vnc-judge=gemini), and what"),
-    ):
-        project.write("conftest.py", conftest)
-        command = [
-            "pytest",
-            "--vnc-ui",
-            "--vnc-record=accept",
-            "-ovnc_gate_seconds=2",
-            option,
-            *options("moved button"),
-        ]
-        with started(project, *command) as (_, url), Page(url) as page:
-            question = page.asked(None)
-            assert [*question["refused"]] == ["model"]
-            assert why in question["refused"]["model"]
-            page.send(type="answer", id=question["id"], kind="no")
+    project.write("conftest.py", conftest)
+    command = [*accepting("moved button"), option]
+    with started(project, *command) as (_, url), Page(url) as page:
+        question = page.asked(None)
+        page.send(type="answer", id=question["id"], kind="no")
+    assert [*question["refused"]] == ["model"]
+    assert why in question["refused"]["model"]
 
 
 def test_button_pressed_while_list_changes_is_clicked(
     served: Served, browser: Any
 ) -> None:
-    link, page = served.link(), browser.new_page()
+    link = served.link()
+    page = browser.new_page()
     for name in ("one", "two", "three"):
         link.send(type="test", test=f"test_it.py::{name}", state="running")
     with page.expect_websocket() as sockets:
         page.goto(served.server.url)
-    for name, state, press, release in (
-        ("two", "passed", page.mouse.down, page.mouse.up),
-        (
-            "three",
-            "failed",
-            lambda: page.keyboard.down("Space"),
-            lambda: page.keyboard.up("Space"),
-        ),
-    ):
-        button = page.locator("#tests").get_by_role("button", name=name)
-        button.hover()
-        button.focus()
-        press()
+
+    def redraw(state: str) -> None:
+        """Have the page draw the list again with another state of the first test."""
         with sockets.value.expect_event(
-            "framereceived", lambda message, state=state: state in str(message)
+            "framereceived", lambda message: state in str(message)
         ):
             link.send(type="test", test="test_it.py::one", state=state)
         page.evaluate(
             "() => new Promise((drawn) => requestAnimationFrame(() =>"
             " requestAnimationFrame(drawn)))"
         )
-        release()
-        page.get_by_role("heading", name=f"test_it.py::{name}").wait_for()
-        page.locator("#tests").get_by_text(state).wait_for()
+
+    tests = page.locator("#tests")
+    tests.get_by_role("button", name="two").hover()
+    page.mouse.down()
+    redraw("passed")
+    page.mouse.up()
+    page.get_by_role("heading", name="test_it.py::two").wait_for()
+    tests.get_by_text("passed").wait_for()
+    tests.get_by_role("button", name="three").focus()
+    page.keyboard.down("Space")
+    redraw("failed")
+    page.keyboard.up("Space")
+    page.get_by_role("heading", name="test_it.py::three").wait_for()
+    tests.get_by_text("failed").wait_for()
     page.close()
 
 
-def test_drift_is_continued_by_keyboard(
-    served: Served, browser: Any, violations: Callable[[Any], int], tmp_path: Path
+@pytest.fixture
+def narrow(served: Served, browser: Any) -> Iterator[Any]:
+    """The page on a phone."""
+    page = browser.new_page(viewport={"width": 360, "height": 740})
+    page.goto(served.server.url)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def press(narrow: Any, violations: Callable[[Any], int]) -> Callable[[str], None]:
+    """`press(button)`: press it by key, once nothing on the page breaks a rule of
+    accessibility.
+    """
+
+    def pressed(name: str) -> None:
+        button = narrow.get_by_role("button", name=name)
+        button.wait_for()
+        assert violations(narrow) == 0
+        button.focus()
+        narrow.keyboard.press("Enter")
+
+    return pressed
+
+
+def test_drift_is_answered_by_keyboard(
+    served: Served, narrow: Any, press: Callable[[str], None], tmp_path: Path
 ) -> None:
-    link, events = served.link(), queue.Queue[dict[str, Any]]()
+    link = served.link()
     image = tmp_path / "image.png"
     image.write_bytes(PNG)
-    refused = {"model": "no planner is set"}
     question = Question(
         "test_it",
         "it differs",
         (Region(1, 2, 3, 4),),
         (image, image, image),
-        offer=Offer(refused=refused),
+        offer=Offer(refused={"model": "no planner is set"}),
     )
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(link.ask, question, str)
+        narrow.get_by_role("dialog").wait_for()
+        for _ in range(3):
+            narrow.keyboard.press("Escape")  # a question stays until it is answered
+        press("It is a bug…")
+        narrow.keyboard.type("misspelt")
+        narrow.keyboard.press("Enter")
+        assert answer.result(WITHIN_S) == Answer("bug", "misspelt")
+        answer = pool.submit(link.ask, question, str)
+        narrow.get_by_text("Let the model continue: no planner is set.").wait_for()
+        press("Continue by hand…")
+        assert answer.result(WITHIN_S).kind == "hand"
+
+
+def test_gate_to_continue_at_is_chosen_by_keyboard(
+    served: Served, narrow: Any, press: Callable[[str], None]
+) -> None:
     png = base64.b64encode(PNG).decode()
     choices = [
         {"number": 1, "text": "before step 2", "image": ""},
         {"number": 2, "text": "at the end", "image": png},
     ]
-    page = browser.new_page(viewport={"width": 360, "height": 740})
-    page.goto(served.server.url)
-
-    def press(button: str, heading: str = "") -> None:
-        page.get_by_role("button", name=button).wait_for()
-        assert violations(page) == 0, heading
-        page.get_by_role("button", name=button).focus()
-        page.keyboard.press("Enter")
-
+    question = {"about": "choice", "title": "Where?", "now": png, "choices": choices}
     with ThreadPoolExecutor() as pool:
-        answer = pool.submit(link.ask, question, str)
-        page.get_by_role("dialog").wait_for()
-        for _ in range(3):
-            page.keyboard.press("Escape")  # a question stays until it is answered
-        press("It is a bug…")
-        page.keyboard.type("misspelt")
-        page.keyboard.press("Enter")
-        assert answer.result(WITHIN_S) == Answer("bug", "misspelt")
-        answer = pool.submit(link.ask, question, str)
-        page.get_by_text("Let the model continue: no planner is set.").wait_for()
-        press("Continue by hand…")
-        assert answer.result(WITHIN_S).kind == "hand"
-        choice = pool.submit(
-            link.put_question, about="choice", title="Where?", now=png, choices=choices
-        )
-        page.get_by_role("button", name="at the end").locator("img").wait_for()
+        choice = pool.submit(served.link().put_question, **question)
+        narrow.get_by_role("button", name="at the end").locator("img").wait_for()
         press("at the end")
         assert choice.result(WITHIN_S)["kind"] == "2"
-    facts = {
+
+
+def test_steps_by_hand_are_ended_and_undone_by_keyboard(
+    served: Served, narrow: Any, press: Callable[[str], None]
+) -> None:
+    link = served.link()
+    events = queue.Queue[dict[str, Any]]()
+    png = base64.b64encode(PNG).decode()
+    question: dict[str, Any] = {
+        "about": "record",
+        "notice": "",
+        "crops": {},
         "task": "Pay",
         "test": "test_it",
         "claims": [],
@@ -346,26 +357,23 @@ def test_drift_is_continued_by_keyboard(
         "secrets": [],
         "steps": ["click"],
     }
-    link.send(type="test", test="test_it", state="running")
     left = [
         {"number": 1, "text": "step 2: press return", "gate": "s2", "image": png},
         {"number": 2, "text": "at the end", "gate": "end1", "image": png},
     ]
-    for more, button, kind in (
-        ({"by_hand": left}, "Continue the replay", "done"),
-        ({"no_undo": ""}, "Undo", "undo"),
-    ):
-        with link.asking(
-            events.put, about="record", notice="", crops={}, **facts, **more
-        ):
-            due = page.get_by_text("step 2: press return")
-            due.wait_for(state="visible" if "by_hand" in more else "hidden")
-            press(button)
-            assert events.get(timeout=WITHIN_S)["kind"] == kind
-    page.get_by_text("Undo: a fresh desktop starts").wait_for()
+    link.send(type="test", test="test_it", state="running")
+    due = narrow.get_by_text("step 2: press return")
+    with link.asking(events.put, **question, by_hand=left):
+        due.wait_for()
+        press("Continue the replay")
+        assert events.get(timeout=WITHIN_S)["kind"] == "done"
+    with link.asking(events.put, **question, no_undo=""):
+        due.wait_for(state="hidden")
+        press("Undo")
+        assert events.get(timeout=WITHIN_S)["kind"] == "undo"
+    narrow.get_by_text("Undo: a fresh desktop starts").wait_for()
     link.send(type="test", test="test_it", state="failed")
-    page.get_by_role("heading", name="Pay").wait_for(state="hidden")
-    page.close()
+    narrow.get_by_role("heading", name="Pay").wait_for(state="hidden")
 
 
 KILLED = """
@@ -381,15 +389,8 @@ def test_crashed_worker_is_shown(tmp_path: Path, browser: Any) -> None:
     require("Xtigervnc")
     project = Project(tmp_path)
     project.write("test_workers.py", KILLED)
-    command = [
-        "pytest",
-        "-p",
-        "no:pytest-vnc",
-        "--vnc-ui",
-        "-n1",
-        "--vnc-server=xvnc",
-        "--vnc-app=xterm",
-    ]
+    desktop = ["--vnc-server=xvnc", "--vnc-app=xterm"]
+    command = ["pytest", "-p", "no:pytest-vnc", "--vnc-ui", "-n1", *desktop]
     with started(project, *command) as (process, url):
         page = browser.new_page()
         page.goto(url)
@@ -397,9 +398,12 @@ def test_crashed_worker_is_shown(tmp_path: Path, browser: Any) -> None:
         assert process.wait(600) == pytest.ExitCode.TESTS_FAILED, process.stdout.read()
         page.get_by_text(": 1 passed, 1 failed; no session runs").wait_for()
         page.get_by_role("button", name="error test_killed").click()
-        page.get_by_text(
-            "crashed while running 'test_workers.py::test_killed'"
-        ).wait_for()
+        crashed = "crashed while running 'test_workers.py::test_killed'"
+        page.get_by_text(crashed).wait_for()
+
+
+UNCHECKED = TEST.partition("    assert")[0] + "    pass\n"
+"""Without its assertion on the file, which misses the sum of the recorded steps."""
 
 
 @contextmanager
@@ -415,57 +419,63 @@ def editing(project: Project, *at: str) -> Iterator[Page]:
         yield page
 
 
-@pytest.mark.parametrize(
-    ("stop", "key", "answer", "added", "dropped"),
-    [
-        ("s3", "F5", {}, 1, 0),
-        ("s3", "", {"until": 3}, 0, 1),
-        ("", "", {"stop": "s4"}, 0, 0),
-    ],
-    ids=["insert", "skip", "stop again"],
-)
-def test_recording_is_edited_at_a_step(
-    project: Project,
-    stop: str,
-    key: str,
-    answer: dict[str, Any],
-    added: int,
-    dropped: int,
-) -> None:
-    # without an assertion on the file: it would miss the sum of the recorded steps
-    project.write("test_till.py", TEST.partition("    assert")[0] + "    pass\n")
-    before = load(project.file)
-    images = {path.name: path.read_bytes() for path in project.file.parent.iterdir()}
-    assert before
-    at = ["--at", stop] if stop else []
-    with editing(project, *at) as page:
-        question = page.asked("record")
-        due = [each["gate"] for each in question["by_hand"]]
-        first = int((stop or "s1").removeprefix("s"))
-        assert due == [*(f"s{number}" for number in range(first, 5)), "end1"]
+def end(page: Page, *answers: dict[str, str]) -> str:
+    """Answer the drifts of the session to its end; return the state of the test."""
+    page.answer(*answers)
+    return page.states["test_till.py::test_till"]
+
+
+def gates(question: dict[str, Any]) -> list[str]:
+    """Return the gates that are left in a replay which a user continues."""
+    return [due["gate"] for due in question["by_hand"]]
+
+
+def step_ids(file: Path) -> list[str]:
+    recording = load(file)
+    assert recording
+    return [step.id for step in recording.steps]
+
+
+def first_images(file: Path) -> list[bytes]:
+    """Return the screens of the first two gates."""
+    return [file.with_name(name).read_bytes() for name in ("s1.webp", "s2.webp")]
+
+
+def test_step_is_inserted_at_gate(project: Project) -> None:
+    project.write("test_till.py", UNCHECKED)
+    images = first_images(project.file)
+    with editing(project, "--at", "s3") as page:
         user = User(page)
-        if key:
-            user.press(key)
-        user.done(**answer)
-        while "stop" in answer and question["id"] in page.questions:
-            page.read()
-        if "stop" in answer:
-            question = page.asked("record")
-            assert [each["gate"] for each in question["by_hand"]] == ["s4", "end1"]
-            page.send(type="answer", id=question["id"], kind="done")
-        page.answer(*[{"kind": "accept"}] * 4)
-        assert page.states["test_till.py::test_till"] == "passed"
-    after = load(project.file)
-    assert after
-    kept = [step.id for step in before.steps]
-    if dropped:
-        kept.remove("s3")
-    assert [step.id for step in after.steps if step.id in kept] == kept
-    assert len(after.steps) == len(kept) + added
-    if added == dropped == 0:
-        assert project.file.read_bytes() == images["recording.json"]
-    for name in images.keys() - {"recording.json", "s3.webp", "s4.webp", "end1.webp"}:
-        assert project.file.with_name(name).read_bytes() == images[name]
+        assert gates(user.question) == ["s3", "s4", "end1"]
+        user.press("F5")
+        user.done()
+        assert end(page, *ACCEPTED) == "passed"
+    assert step_ids(project.file) == ["s1", "s2", "s5", "s3", "s4"]
+    assert first_images(project.file) == images
+
+
+def test_step_is_skipped_at_gate(project: Project) -> None:
+    project.write("test_till.py", UNCHECKED)
+    images = first_images(project.file)
+    with editing(project, "--at", "s3") as page:
+        User(page).done(until=3)
+        assert end(page, *ACCEPTED) == "passed"
+    assert step_ids(project.file) == ["s1", "s2", "s4"]
+    assert first_images(project.file) == images
+
+
+def test_edit_stops_again_where_user_says(project: Project) -> None:
+    project.write("test_till.py", UNCHECKED)
+    before = project.file.read_bytes()
+    with editing(project) as page:
+        user = User(page)
+        assert gates(user.question) == ["s1", "s2", "s3", "s4", "end1"]
+        user.done(stop="s4")
+        again = User(page)
+        assert gates(again.question) == ["s4", "end1"]
+        again.done()
+        assert end(page) == "passed"
+    assert project.file.read_bytes() == before
 
 
 def test_edit_that_is_left_after_a_step_writes_nothing(project: Project) -> None:
@@ -475,30 +485,27 @@ def test_edit_that_is_left_after_a_step_writes_nothing(project: Project) -> None
         user.click(140, 224)
         user.until(lambda asked: len(asked["steps"]) == 1)
         page.send(type="answer", id=user.id, kind="no", text="the user left it")
-        page.answer()
-        assert page.states["test_till.py::test_till"] == "failed"
+        assert end(page) == "failed"
     assert project.file.read_bytes() == before
 
 
 def test_steps_by_hand_in_replay_are_undone(project: Project) -> None:
-    project.write("test_till.py", TEST.partition("    assert")[0] + "    pass\n")
+    project.write("test_till.py", UNCHECKED)
     runs = [*project.path.glob("runs/*/trace.jsonl")]
     with editing(project, "--at", "s3") as page:
         user = User(page)
-        for number, key in enumerate(("F5", "F6", "F7"), 1):
-            user.press(key)
-            user.until(lambda asked, count=number: len(asked["steps"]) == count)
+        user.press("F5")
+        user.until(lambda asked: len(asked["steps"]) == 1)
+        user.press("F6")
+        user.until(lambda asked: len(asked["steps"]) == 2)
         assert user.question["no_undo"] == ""
-        page.send(type="answer", id=user.id, kind="undo", keep=1)
-        while user.id in page.questions:
-            page.read()
+        user.undo(keep=1)
         again = User(page)
         again.until(lambda asked: len(asked["steps"]) == 1 and not asked["notice"])
         again.press("F8")
         again.until(lambda asked: len(asked["steps"]) == 2)
         again.done()
-        page.answer()
-        assert page.states["test_till.py::test_till"] == "passed"
+        assert end(page) == "passed"
     after = load(project.file)
     assert after
     actions = [step.action for step in after.steps]
@@ -513,17 +520,12 @@ def test_named_recording_is_edited_in_a_test(project: Project) -> None:
     key = Key.of_name("pay", project.path / "test_till.py", project.path)
     save(key.path, own.model_copy(update={"test": key.test}))
     shutil.rmtree(project.file.parent)
-    named = TEST.partition("    assert")[0] + "    pass\n"
-    named = named.replace("expect=None", 'expect=None, recording="pay"')
+    named = UNCHECKED.replace("expect=None", 'expect=None, recording="pay"')
     project.write("test_till.py", named)
     with editing(project, "--at", "pay/s3") as page:
         user = User(page)
-        gates = [each["gate"] for each in user.question["by_hand"]]
-        assert gates == ["pay/s3", "pay/s4", "pay/end1"]
+        assert gates(user.question) == ["pay/s3", "pay/s4", "pay/end1"]
         user.press("F5")
         user.done()
-        page.answer()
-        assert page.states["test_till.py::test_till"] == "passed"
-    after = load(key.path)
-    assert after
-    assert [step.id for step in after.steps] == ["s1", "s2", "s5", "s3", "s4"]
+        assert end(page) == "passed"
+    assert step_ids(key.path) == ["s1", "s2", "s5", "s3", "s4"]

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Region
-from support.page_user import Recorder
+from support.page_user import Recorder, User
 from support.vnc_servers import require_package
 
 require_package("starlette")
@@ -29,16 +29,20 @@ def test_till(name, vnc_desktop):
 ALICE, BOB = SOURCE.format(name="alice"), SOURCE.format(name="Böb the 2nd")
 
 
+def enter_and_pay(user: User) -> None:
+    user.click(200, 60)
+    user.type("alice")
+    user.click(380, 224)
+    user.until(lambda question: len(question["steps"]) == 3)
+
+
 def by_hand(start: Callable[..., Recorder], **answers: object) -> str:
     """Return the output of a session in which alice is recorded by hand."""
     session = start(ALICE, "manual", "-ovnc_rehearse=0")
     with session.user() as user:
         assert user.question["task"] == "Enter alice and pay"
         assert user.question["values"] == {"name": "alice"}
-        user.click(200, 60)
-        user.type("alice")
-        user.click(380, 224)
-        user.until(lambda question: len(question["steps"]) == 3)
+        enter_and_pay(user)
         assert 'type "<value:name>"' in user.page.questions[user.id]["steps"][1]
         user.done(**answers)
     done = session.ended()
@@ -57,8 +61,10 @@ def test_value_marked_by_hand_replays_with_another(
     assert recording
     (segment,) = recording.segments
     assert getattr(segment.steps[1].action, "text", "") == "<value:name>"
-    shown = [[value.region for value in screen.values] for screen in segment.screens]
-    assert shown == [[], [], [Region(*FIELD)], [Region(*FIELD)]]
+    *before, typed, end = [screen.values for screen in segment.screens]
+    assert before == [(), ()]
+    assert [value.region for value in typed] == [Region(*FIELD)]
+    assert [value.region for value in end] == [Region(*FIELD)]
     done = start(BOB, "replay").ended()
     assert done.code == 0, done.out
 
@@ -83,10 +89,7 @@ def test_next_set_is_asked_in_same_session(start: Callable[..., Recorder]) -> No
     sets = SOURCE.replace("[{name!r}]", "['alice', 'Bob', 'Eve Li']")
     session = start(sets.format(name=""), "manual", "-ovnc_rehearse=0")
     with session.user() as user:
-        user.click(200, 60)
-        user.type("alice")
-        user.click(380, 224)
-        user.until(lambda question: len(question["steps"]) == 3)
+        enter_and_pay(user)
     said = {"kind": "value", "text": "name"}
     questions = session.page.answer(said, said, said)
     done = session.ended()
@@ -131,10 +134,7 @@ def test_undo_repeats_step_with_new_value(
 def test_value_on_too_much_of_screen_is_error(start: Callable[..., Recorder]) -> None:
     session = start(ALICE, "manual", "-ovnc_rehearse=0")
     with session.user() as user:
-        user.click(200, 60)
-        user.type("alice")
-        user.click(380, 224)
-        user.until(lambda question: len(question["steps"]) == 3)
+        enter_and_pay(user)
         box = [0, 0, 800, 300]
         user.done(values=[{"box": box, "claim": "", "value": "name", "after": 3}])
     done = session.ended()
