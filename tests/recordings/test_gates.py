@@ -378,17 +378,18 @@ BUTTON = np.uint32(0xEFEFEF)
 
 def text(words: str, way: str) -> Pixels:
     """Return the cell with these words, which has a white margin."""
-    (height, width), row, column = CELL, TEXTS.index(words), WAYS.index(way)
-    cell: Pixels = SHEET[
-        row * height : (row + 1) * height, column * width : (column + 1) * width
-    ]
+    height, width = CELL
+    top = TEXTS.index(words) * height
+    left = WAYS.index(way) * width
+    cell: Pixels = SHEET[top : top + height, left : left + width]
     return cell
 
 
 def screen(*placed: tuple[Pixels, int, int]) -> Pixels:
     """Return a screen with a button and these cells, each at its left and top."""
     pixels = np.full((480, 640), 0xFFFFFF, np.uint32)
-    pixels[300:342, 100:300], pixels[302:340, 102:298] = 0x767676, BUTTON
+    pixels[300:342, 100:300] = 0x767676
+    pixels[302:340, 102:298] = BUTTON
     for cell, left, top in placed:
         pixels[top : top + cell.shape[0], left : left + cell.shape[1]] &= cell
     return pixels

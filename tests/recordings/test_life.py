@@ -104,8 +104,7 @@ def test_walk_of_legal_moves_ends_passed_or_reported(data: Any) -> None:
     assert [life.has_been(state) for state in _CALM].count(True) == 1
     assert heard.moves[0].before in FIRST
     assert heard.moves[-1].after is life.state
-    for one, other in pairwise(heard.moves):
-        assert one.after is other.before
+    assert all(one.after is other.before for one, other in pairwise(heard.moves))
 
 
 def test_states_lead_to_an_end_and_are_reached() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import cycle
+from itertools import chain, cycle
 
 import numpy as np
 import pytest
@@ -322,12 +322,8 @@ def rehearsed(tills: Tills, *till: str) -> None:
 
 
 def unstable(recording: Recording) -> list[DynamicRegion]:
-    return [
-        part
-        for screen in screens(recording)
-        for part in screen.dynamic
-        if part.kind == "unstable"
-    ]
+    parts = chain.from_iterable(screen.dynamic for screen in screens(recording))
+    return [part for part in parts if part.kind == "unstable"]
 
 
 @pytest.mark.slow

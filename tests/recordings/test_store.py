@@ -47,12 +47,11 @@ def read(file: Path) -> Recording:
 
 def is_either(recording: Recording) -> bool:
     """Return whether a recording is the old or the new one, with all its screens."""
-    shown = [screen.pixels().tobytes() for screen in screens(recording)]
-    versions = [
-        [screen.pixels().tobytes() for screen in screens(version)]
-        for version in (OLD, NEW)
-    ]
-    return shown in versions
+    return shown(recording) in (shown(OLD), shown(NEW))
+
+
+def shown(recording: Recording) -> list[bytes]:
+    return [screen.pixels().tobytes() for screen in screens(recording)]
 
 
 def test_killed_writer_leaves_old_or_new(file: Path) -> None:

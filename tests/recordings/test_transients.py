@@ -116,7 +116,8 @@ def test_recorded_toast_delays_only_steps_on_it(
 SIZE = (320, 200)
 FIELD = (20, 20, 200, 50)
 BUTTON = (20, 120, 140, 160)
-BLUE, RED = "#2070b0", "#c02020"
+BLUE = "#2070b0"
+RED = "#c02020"
 
 
 def page(
@@ -255,7 +256,8 @@ def accordion(opened_px: int, colour: str = "black", message: str = "") -> Pixel
     return numbers(image)
 
 
-CLOSED, OPENED = accordion(4), accordion(60)
+CLOSED = accordion(4)
+OPENED = accordion(60)
 
 
 @pytest.mark.parametrize(
