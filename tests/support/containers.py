@@ -60,10 +60,16 @@ def desktop_image() -> str:
         if _failure(ENGINE, "image", "exists", name):
             _have_base_image()
             _do(ENGINE, "build", "--layers=false", "-t", name, str(DIRECTORY))
+    if failure := _failure_to_publish(name):
+        missing("a container with a published port", failure)
+    return name
+
+
+@functools.cache
+def _failure_to_publish(name: str) -> str:
     # where no user may publish a port, Podman 4.3 waits without end
     run = [ENGINE, "run", "--rm", "--publish=127.0.0.1::5900", "--entrypoint=true"]
-    _do("timeout", _RUN_S, *run, name)
-    return name
+    return _failure("timeout", _RUN_S, *run, name)
 
 
 def _have_base_image() -> None:
