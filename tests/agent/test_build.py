@@ -37,7 +37,7 @@ from pytest_vnc_use.types import Move
 from support import gemini_server, vnc_servers
 from support.chat_server import ChatServer, call, said
 from support.memory_desktop import PaintedController
-from support.players import Conversation, History, frame_of
+from support.players import Conversation, frame_of
 from support.vnc_servers import require
 
 
@@ -452,7 +452,7 @@ def test_refused_key_is_refetched_for_planner_and_judge(tmp_path: Path) -> None:
         )
         planner = build_planner(settings)
         judge = build_judge(settings)
-        assert Conversation(server, planner, history=History()).decide().kind == "act"
+        assert Conversation(server, planner).decide().kind == "act"
         assert judge.judge("It is so.", frame_of(1), timeout_s=20.0)
         assert counted.read_text() == "xx"
         assert build_planner(settings)

@@ -19,9 +19,8 @@ from pytest_vnc_use.planners.common.judge import value_schema
 from pytest_vnc_use.planners.local.scripted import NoJudge
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import Region
-from support.json_server import problems_of_format
+from support.json_server import problems_of_format, problems_of_schema
 from support.judges import ListJudge, agent_before
-from support.messages_server import schema_problems
 
 
 class Fruit(enum.Enum):
@@ -83,7 +82,7 @@ def test_every_service_takes_schema(model: Any) -> None:
     )
     assert (
         list(
-            schema_problems(
+            problems_of_schema(
                 {**schema, "properties": {**schema["properties"], "box_2d": {}}}
             )
         )

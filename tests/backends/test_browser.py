@@ -37,10 +37,10 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import AskAfter, Element, Elements
 from pytest_vnc_use.types.protocols import CommandResult
-from support import accessible, vnc_servers
+from support import vnc_servers
 from support.json_server import Reply
 from support.paths import PROGRAMS
-from support.vnc_servers import VncServer, wait_for
+from support.vnc_servers import VncServer, missing, require, wait_for
 from support.witness_programs import (
     Site,
     assert_becomes,
@@ -491,10 +491,33 @@ def test_content_of_field_is_never_name() -> None:
     assert _choose([]) is None
 
 
+ACCESSIBILITY = "/usr/libexec/at-spi-bus-launcher"
+
+
+def launched_accessibly(*command: str) -> list[str]:
+    """Return the command of a program after the launcher of AT-SPI's bus, on a session
+    bus of their own.
+    """
+    start = (
+        f"{ACCESSIBILITY} --launch-immediately &"
+        ' QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1 exec "$@"'
+    )
+    return ["dbus-run-session", "--", "sh", "-c", start, "sh", *command]
+
+
+def require_accessible() -> None:
+    if not Path(ACCESSIBILITY).exists():
+        missing("at-spi2-core", "apt-get install at-spi2-core")
+    if subprocess.run(["/usr/bin/python3", "-c", "import gi"]).returncode:
+        missing("python3-gi", "apt-get install python3-gi")
+    require("dbus-run-session")
+    require("xprop")
+
+
 def test_elements_of_program(
     tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path
 ) -> None:
-    accessible.needed()
+    require_accessible()
 
     def run(command: list[str]) -> CommandResult:
         environment = {**os.environ, **tigervnc.environment}
@@ -515,7 +538,7 @@ def test_elements_of_program(
     def acted_on(action: Action) -> list[tuple[str, str] | None]:
         return seen(acted_on_program(run, action))
 
-    command = accessible.started("/usr/bin/python3", str(PROGRAMS / "named_form.py"))
+    command = launched_accessibly("/usr/bin/python3", str(PROGRAMS / "named_form.py"))
     with vnc_servers.running(
         *command, environment={**tigervnc.environment, "XDG_CACHE_HOME": str(tmp_path)}
     ):

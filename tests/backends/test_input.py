@@ -261,7 +261,8 @@ def test_text_and_number_pad_arrive_in_xterm(
 ) -> None:
     texts, untypable = IN_XTERM[kind]
     typed = tmp_path / "typed"
-    with vnc_servers.STARTERS[kind]() as server, xterm(server, f"cat > {typed}"):
+    start = getattr(vnc_servers, kind)
+    with start() as server, xterm(server, f"cat > {typed}"):
         controller = connected(server)
         controller.click(50, 50)
         expected = ""

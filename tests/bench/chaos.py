@@ -24,8 +24,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from support.chaos import world
-from support.chaos.project import (
+import chaos_world as world
+from chaos_project import (
     Action,
     Arena,
     Done,
@@ -80,7 +80,7 @@ def main() -> int:
         return inside(asked)
     if reason := world.why_not():
         say(f"no namespaces of its own can be made here: {reason}")
-        return 2
+        return 77
     longest_s = asked.minutes * 60 + 2 * SESSION_S
     with subprocess.Popen(
         world.inside_command([sys.executable, __file__, "--inside", *sys.argv[1:]])
@@ -131,14 +131,15 @@ def inside(asked: argparse.Namespace) -> int:
         say(f"session {number} took {time.monotonic() - started_s:.0f} s: {dict(here)}")
         if any(hit.action.kind.endswith("supervisor") for hit in done):
             subprocess.run([sys.executable, "-c", CLEAN], check=True)
-        lines += left_over(arena.own, before)
+        lines += left_over(before)
         if lines:
             say(
                 "\n".join(
                     [output, *(f"WRONG in session {number}: {line}" for line in lines)]
                 )
             )
-        wrong, came = wrong + len(lines), came + here
+        wrong += len(lines)
+        came += here
         kinds.update(hit.action.kind for hit in done)
     say(f"{number} sessions, {came.total()} tests: {dict(came)}")
     say(f"{kinds.total()} disturbances: {dict(kinds)}")
@@ -187,7 +188,7 @@ def run(
                     at = f", test {happened.test:02}"
                 say(f"  {at_s:6.2f} s  {action.kind}{lasting}: {happened.target}{at}")
             arena.undo_due()
-            world.reap(arena.own() | {process.pid})
+            world.reap(process.pid)
             time.sleep(0.05)
         arena.undo_due(all_of_them=True)
         output.seek(0)

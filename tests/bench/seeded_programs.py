@@ -3,7 +3,7 @@ bugs there are.
 
 A walk is a task with the steps of a planner, a claim, and what the program then has in
 a file. The bugs themselves stand in tests/support/programs: `buggy_shop.py`,
-`buggy_form.py`, and `buggy_page.py` with its page.
+`buggy_form.py`, and `buggy_page.html`, which `page.py` shows.
 """
 
 from __future__ import annotations
@@ -357,11 +357,9 @@ LATE = {
 }
 
 
-def _form(python: str, file: str, late: Sequence[str]) -> Program:
+def _form(late: Sequence[str], *command: str) -> Program:
     bugs = (*_of_form("late", *late), *FORM_BUGS)
-    return Program(
-        "xvnc", (800, 600), (python, f"{PROGRAMS}/{file}"), FORM_WALKS, bugs, 3.0
-    )
+    return Program("xvnc", (800, 600), command, FORM_WALKS, bugs, 3.0)
 
 
 ALL = {
@@ -373,6 +371,11 @@ ALL = {
         SHOP_BUGS,
         4.0,
     ),
-    "gtk": _form("/usr/bin/python3", "buggy_form.py", LATE["gtk"]),
-    "page": _form(sys.executable, "buggy_page.py", LATE["page"]),
+    "gtk": _form(LATE["gtk"], "/usr/bin/python3", f"{PROGRAMS}/buggy_form.py"),
+    "page": _form(
+        LATE["page"],
+        sys.executable,
+        f"{PROGRAMS}/page.py",
+        f"{PROGRAMS}/buggy_page.html",
+    ),
 }

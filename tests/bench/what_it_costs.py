@@ -69,6 +69,8 @@ def requests(steps: int) -> Sequence[ModelRequest]:
         Said((Click(*PAGES[number % len(PAGES)]),), "Open the next page.")
         for number in range(steps)
     ]
+    player = PLAYERS["gemini"]
+    script = [*map(player.say, turns), player.done]
     with tempfile.TemporaryDirectory(prefix="costs-") as runs, ExitStack() as stack:
         shop = QtDesktop()
         stack.callback(shop.stop)
@@ -77,12 +79,12 @@ def requests(steps: int) -> Sequence[ModelRequest]:
             server=shop.server, runs_dir=runs, max_steps=steps + 1, watch=False
         )
         with (
-            PLAYERS["gemini"].asked(turns) as (_, planner),
+            PLAYERS["gemini"].conversation(script) as conversation,
             GeminiServer([text(HOLDS)]) as judging,
         ):
             judge = GeminiJudge(api_key=judging.api_key, base_url=judging.url)
             with agent_of(
-                settings, planner=planner, judge=judge, budget=counted
+                settings, planner=conversation.planner, judge=judge, budget=counted
             ) as agent:
                 result = agent.run("Look at every page of the shop")
                 assert result.outcome is Outcome.DONE, result.message

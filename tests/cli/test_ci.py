@@ -5,17 +5,20 @@ steps do what they promise.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from pytest_vnc_use.cli.project import Project
 from pytest_vnc_use.cli.target import read_target
-from support.ci_jobs import Machine, Runner, run_github, run_gitlab, run_jenkins
+from support.ci_jobs import BASH, SH, Machine
 from support.gemini_server import GeminiServer, calls, text
 from support.paths import EXAMPLES, PAD_LINE, ROOT
 from support.vnc_servers import require, require_pyside
@@ -32,6 +35,113 @@ PROGRAMS = {
 WORKFLOW = ".github/workflows/desktop-tests.yml"
 CI = EXAMPLES / "ci"
 GIT = ("git", "-c", "user.name=us", "-c", "user.email=us@example.com")
+
+
+def run_github(
+    machine: Machine, file: str, job: str, secrets: Mapping[str, str]
+) -> int:
+    """Run the `run:` steps of a job, until one fails; then those that run always."""
+
+    def value(text: object) -> str:
+        known = {
+            **{
+                f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()
+            },
+            "${{ github.token }}": "token",
+            "${{ steps.report.outputs.artifact-url }}": "URL",
+            "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
+            "${{ steps.page.outputs.artifact-url || steps.report.outputs.artifact-url }}": (
+                "https://github.test/page"
+            ),
+            "${{ github.ref_name }}": machine.branch,
+        }
+        return known.get(str(text), "" if "secrets." in str(text) else str(text))
+
+    workflow = yaml.safe_load((machine.clone / file).read_text())
+    outcomes: dict[str, int] = {}
+    failed = 0
+    for step in workflow["jobs"][job]["steps"]:
+        text = step.get("if", "")
+        condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", text)
+        has_no_runs = (
+            "hashFiles('**/runs/vnc-results.json')" in text
+            and not (machine.clone / "runs").is_dir()
+        )
+        is_skipped = failed and "always()" not in text
+        if (
+            is_skipped
+            or "run" not in step
+            or has_no_runs
+            or (condition and not outcomes[condition[1]])
+        ):
+            continue
+        variables = {name: value(text) for name, text in step.get("env", {}).items()}
+        variables |= {
+            "GITHUB_STEP_SUMMARY": str(machine.directory / "summary.md"),
+            "GITHUB_WORKSPACE": str(machine.clone),
+        }
+        code = machine.run(
+            BASH if step.get("shell") == "bash" else SH, step["run"], variables
+        )
+        outcomes[step.get("id", "")] = code
+        if not step.get("continue-on-error"):
+            failed = failed or code
+    return failed
+
+
+def run_gitlab(
+    machine: Machine, file: str, job: str, secrets: Mapping[str, str]
+) -> int:
+    """Run a job, and what it extends, as the runner does: all lines are one script."""
+    jobs: dict[str, Any] = yaml.safe_load((machine.clone / file).read_text())
+    whole = {"before_script": [], **jobs.get(jobs[job].get("extends"), {}), **jobs[job]}
+    variables = {
+        "CI_SERVER_HOST": "gitlab.test",
+        "CI_PROJECT_PATH": "team/shop",
+        "CI_COMMIT_REF_NAME": machine.branch,
+        "CI_JOB_URL": "https://gitlab.test/team/shop/-/jobs/1",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{machine.origin}.insteadOf",
+        "GIT_CONFIG_VALUE_0": (
+            f"https://heal:{secrets.get('HEAL_TOKEN', '')}@gitlab.test/team/shop.git"
+        ),
+    }
+    return machine.run(
+        BASH,
+        "\n".join([*whole["before_script"], *whole["script"]]),
+        {**variables, **secrets},
+    )
+
+
+def run_jenkins(
+    machine: Machine, file: str, stage: str, secrets: Mapping[str, str]
+) -> int:
+    """Run the scripts of the stage Install, and of another one; a missing credential
+    fails its stage.
+    """
+    source = (machine.clone / file).read_text()
+    stages = dict(
+        zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True)
+    )
+    known: dict[str, str] = {"BRANCH_NAME": machine.branch, "BUILD_URL": "URL"}
+    for name in ("Install", stage):
+        bound = re.findall(r"credentialsId: '(\w+)', variable: '(\w+)'", stages[name])
+        if missing := [key for key, _ in bound if key not in secrets]:
+            machine.said += (
+                f"ERROR: Could not find credentials entry with ID '{missing[0]}'\n"
+            )
+            return 1
+        variables = {**known, **{variable: secrets[key] for key, variable in bound}}
+        for script in re.findall(r"sh '''\n(.*?)'''", stages[name], re.DOTALL):
+            code = machine.run(
+                SH, textwrap.dedent(script).replace("\\\\", "\\"), variables
+            )
+            if code and "catchError" not in stages[name]:
+                return code
+    return 0
+
+
+Runner = Callable[[Machine, str, str, Mapping[str, str]], int]
 
 
 def workflow(kind: str, directory: Path) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from itertools import chain
+from random import Random
 from typing import Any
 
 import pytest
@@ -53,6 +54,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from support.fuzzing.trial import assert_on_screen, mutated_json
 
 SCREEN = FrameRef("0" * 64, 1440, 900)
 HALF = partial(Arguments, screen=FrameRef("", 2000, 1000), sent=(1000, 500))
@@ -74,12 +76,18 @@ def gemini(name: str, args: Any) -> list[Action]:
     ]
 
 
+def read_claude(
+    name: str, args: Any, pointer: tuple[int, int] | None = None
+) -> tuple[Proposal, ...]:
+    use = ToolUse(name, args, is_computer=True)
+    [proposals] = read_calls([use], HALF, pointer=pointer)
+    return tuple(proposals)
+
+
 def anthropic(
     name: str, args: Any, pointer: tuple[int, int] | None = None
 ) -> list[Action]:
-    [proposals] = read_calls(
-        [ToolUse(name, args, is_computer=True)], HALF, pointer=pointer
-    )
+    proposals = read_claude(name, args, pointer)
     assert {proposal.as_proposed["name"] for proposal in proposals} == {name}
     assert len(proposals) > 1 or proposals[0].as_proposed["args"] == args
     return [proposal.action for proposal in proposals]
@@ -285,6 +293,30 @@ def test_call_means_actions(
     read: Read, name: str, args: dict[str, Any], actions: list[Action]
 ) -> None:
     assert read(name, args) == actions
+
+
+def openai_unchecked(name: str, args: Any) -> list[Action]:
+    call = {"actions": [{"type": name, **args}]}
+    return [proposal.action for proposal in read_computer_call(call, HALF)]
+
+
+def anthropic_unchecked(name: str, args: Any) -> list[Action]:
+    return [proposal.action for proposal in read_claude(name, args)]
+
+
+UNCHECKED = {openai: openai_unchecked, anthropic: anthropic_unchecked}
+
+
+@pytest.mark.parametrize(("read", "name", "args", "actions"), MEANINGS)
+def test_hostile_arguments_stay_on_screen(
+    read: Read, name: str, args: dict[str, Any], actions: list[Action]
+) -> None:
+    """What is read of any arguments can be performed, or is invalid."""
+    reader = UNCHECKED.get(read, read)
+    for seed in range(50):
+        given = mutated_json(Random(seed), args)
+        for action in reader(name, given) if isinstance(given, dict) else ():
+            assert_on_screen(action, FrameRef("", 2000, 1000))
 
 
 def test_every_call_of_tables_is_tested() -> None:

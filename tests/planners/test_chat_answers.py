@@ -18,15 +18,14 @@ from pytest_vnc_use.planners.chat.answers import (
 )
 from pytest_vnc_use.types import Click, Decision, InvalidAction, TypeText, Usage, Wait
 from support.chat_server import call, said
-from support.players import History, chat
+from support.players import chat
 
-STARTED = History()
 WAIT = '{"name": "wait", "arguments": {"seconds": 2}}'
 TYPE = '{"name": "type_text", "arguments": {"text": "a < b ` c"}}'
 
 
 def decide(*script: Any, **settings: Any) -> Decision:
-    with chat(script, history=STARTED, **settings) as conversation:
+    with chat(script, **settings) as conversation:
         return conversation.decide()
 
 
@@ -314,6 +313,6 @@ def test_usage_is_summed_over_attempts() -> None:
 @pytest.mark.parametrize("text", ["<tool_call>" * 100_000, '{"a":' * 100_000])
 def test_endless_text_is_read_quickly(text: str) -> None:
     started = time.process_time()
-    with chat([said(text), call("wait")], history=STARTED) as conversation:
+    with chat([said(text), call("wait")]) as conversation:
         assert conversation.decide().kind == "act"
     assert time.process_time() - started < 5.0

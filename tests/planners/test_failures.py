@@ -86,7 +86,7 @@ AGAIN: dict[str, list[Reply]] = {
         ),
     ],
     "anthropic": [
-        messages_server.overloaded(),
+        messages_server.error(529, "overloaded_error", "Overloaded"),
         Reply({"content": "It is open.", "stop_reason": "end_turn"}),
         message([USE], "max_tokens"),
         message([{"type": "text", "text": "…"}], "pause_turn"),
@@ -354,7 +354,6 @@ def test_refused_key_is_renewed_once(name: str) -> None:
     provider = PROVIDERS[name]
     with provider.conversation([provider.click()] * 2, api_key=key) as conversation:
         conversation.server.api_key = KEY
-        conversation.is_refused = True
         assert [conversation.decide().kind, conversation.decide().kind] == [
             "act",
             "act",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -12,25 +17,69 @@ from PIL import Image
 from pytest_vnc_use.errors import AnswerRefused, Inconclusive, ModelUnavailable
 from pytest_vnc_use.planners.anthropic import SMALLER, AnthropicJudge
 from pytest_vnc_use.planners.common.judge import Opinion, answer_in
-from pytest_vnc_use.types import Region
-from support.chat_server import error, said
-from support.json_server import Reply
+from pytest_vnc_use.types import Frame, ModelExchange, Reading, Region, Verdict
+from pytest_vnc_use.types.protocols import Judge, Reader
+from support.chat_server import said
+from support.json_server import Reply, openai_error
 from support.messages_server import MessagesServer, text
-from support.players import (
-    CLAIM,
-    KEY,
-    KINDS,
-    QUESTION,
-    Kind,
-    frame_of,
-    judges,
-    opinion,
-    value,
-)
+from support.players import KINDS, Kind, frame_of, into, opinion
 
 CHAT = KINDS["chat"]
 CLAUDE = KINDS["anthropic"]
 GEMINI = KINDS["gemini"]
+CLAIM = "The basket shows 2 apples."
+QUESTION = "How many apples are in the basket?"
+COUNT = {
+    "type": "object",
+    "properties": {"apples": {"$ref": "#/$defs/Count"}},
+    "required": ["apples"],
+    "additionalProperties": False,
+    "$defs": {"Count": {"type": "integer", "description": "how many"}},
+}
+KEY = "a-key-for-the-tests"
+
+
+@dataclass
+class Court:
+    """A judge, the service that it asks, the frame for its claims, and the exchanges
+    that it reported.
+    """
+
+    server: Any
+    judge: Judge
+    frame: Frame = field(default_factory=lambda: frame_of(7))
+    exchanges: list[ModelExchange] = field(default_factory=list)
+
+    def ask(self) -> Verdict:
+        report = into(self.exchanges)
+        return self.judge.judge(CLAIM, self.frame, timeout_s=20.0, report=report)
+
+    def read(self) -> Reading:
+        assert isinstance(self.judge, Reader)
+        report = into(self.exchanges)
+        return self.judge.read(
+            QUESTION, COUNT, self.frame, timeout_s=20.0, report=report
+        )
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [exchange.request for exchange in self.exchanges]
+
+
+@contextmanager
+def judges(
+    kind: Kind,
+    *replies: Any,
+    serve: Mapping[str, Any] = MappingProxyType({}),
+    **settings: Any,
+) -> Iterator[Court]:
+    with kind.server(replies, api_key=KEY, **serve) as server:
+        yield Court(server, kind.judge(server, **settings))
+
+
+def value(**changes: Any) -> str:
+    answer = {"reason": "The row says 2 apples.", "box_2d": None}
+    return json.dumps({**answer, "value": {"apples": 2}, **changes})
 
 
 @pytest.fixture(params=KINDS)
@@ -139,7 +188,7 @@ def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
 
 
 def test_server_that_fails_is_asked_bound_again() -> None:
-    with judges(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
+    with judges(CHAT, openai_error(503, "", "Loading model"), said(opinion())) as asked:
         assert asked.ask()
         assert ["response_format" in body for body in asked.bodies] == [True, True]
 

@@ -42,6 +42,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.protocols import Planner
 from support import chat_server, gemini_server, responses_server
 from support.chat_server import ChatServer, call
+from support.json_server import openai_error
 from support.memory_desktop import PaintedController, painted
 from support.players import (
     MIDDLE,
@@ -418,15 +419,15 @@ def test_turns_of_run_are_counted_and_shown(tmp_path: Path, player: Player) -> N
     """
     bash = player.call("bash")
     batch = Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five.")
-    turns = player.turns([batch])
+    turns = [batch]
+    if player.one_by_one:
+        turns = [Said((action,), batch.text) for action in batch.actions]
     controller = PaintedController()
-    with player.replying([bash, *map(player.say, turns), player.done]) as (
-        server,
-        planner,
-    ):
-        result = run(planner, tmp_path, controller=controller)
+    script = [bash, *map(player.say, turns), player.done]
+    with player.conversation(script) as conversation:
+        server = conversation.server
+        result = run(conversation.planner, tmp_path, controller=controller)
         assert result.outcome == Outcome.DONE
-        assert server.refusals == []
         assert len(server.requests) == 2 + len(turns)
         answered = "\n".join(texts_of(server.requests[1]))
     assert len(controller.performed) == 5
@@ -453,11 +454,10 @@ def test_turns_of_run_are_counted_and_shown(tmp_path: Path, player: Player) -> N
 
 def test_only_calls_without_meaning_give_up(tmp_path: Path, player: Player) -> None:
     bash = player.call("bash")
-    with player.replying(lambda request: bash) as (server, planner):
-        result = run(planner, tmp_path)
+    with player.conversation(lambda request: bash) as conversation:
+        result = run(conversation.planner, tmp_path)
         assert result.outcome == Outcome.GAVE_UP
-        assert server.refusals == []
-        assert len(server.requests) <= 4
+        assert len(conversation.server.requests) <= 4
 
 
 def test_large_result_is_cut_secret_is_hidden_whole(tmp_path: Path) -> None:
@@ -472,12 +472,16 @@ def test_large_result_is_cut_secret_is_hidden_whole(tmp_path: Path) -> None:
             + "y" * (20 * MAX_OUTPUT_LENGTH)
         )
 
-    with player.replying([player.call("lookup"), player.done], functions=[lookup]) as (
-        server,
-        planner,
-    ):
-        result = run(planner, tmp_path, functions=[lookup], secrets={"WORD": secret})
-        assert (result.outcome, server.refusals) == (Outcome.DONE, [])
+    script = [player.call("lookup"), player.done]
+    with player.conversation(script, functions=[lookup]) as conversation:
+        server = conversation.server
+        result = run(
+            conversation.planner,
+            tmp_path,
+            functions=[lookup],
+            secrets={"WORD": secret},
+        )
+        assert result.outcome == Outcome.DONE
         assert max(len(posted.raw) for posted in server.posted) < 10 * MAX_OUTPUT_LENGTH
         assert says(server.requests[1], f"(the first {MAX_OUTPUT_LENGTH} of ")
     assert result.steps[0].output.endswith("x<secret:W")
@@ -494,7 +498,7 @@ def test_verify_observer_sees_only_current_screen(tmp_path: Path) -> None:
     answer = chat_server.said(
         json.dumps({"reason": "It is closed.", "value": "no", "box_2d": None})
     )
-    wrong_key = chat_server.error(401, "invalid_api_key", "Incorrect.")
+    wrong_key = openai_error(401, "invalid_api_key", "Incorrect.")
     with ChatServer(
         [
             call("click", x=500, y=500),

@@ -28,7 +28,7 @@ from pytest_vnc_use.types import (
 )
 from support import gemini_server, json_server, messages_server, responses_server
 from support.chat_server import call, calls, said
-from support.messages_server import older, uses
+from support.messages_server import uses
 from support.players import (
     PLAYERS,
     chat,
@@ -174,7 +174,9 @@ def test_claude_older_tool_gets_size() -> None:
     """One tool with a field `action`, which needs the size of the images."""
     tool = "computer_20250124"
     click = {"action": "left_click", "coordinate": [694, 434]}
-    replies = [older(click, {"action": "wait", "duration": 1}), CLAUDE_DONE]
+    wait = {"action": "wait", "duration": 1}
+    turn = uses(("computer", click), ("computer", wait), toolset=None)
+    replies = [turn, CLAUDE_DONE]
     with claude(replies, model="claude-opus-4-5", tool=tool) as conversation:
         first = conversation.act().proposals[0]
         assert first.action == Click(720, 450)

@@ -84,7 +84,8 @@ def session(*options: str, fault: str = "", page: bool = False) -> tuple[int, st
     program = [sys.executable, str(PROGRAMS / "bills.py"), f"--fault={fault}"]
     server = "qt"
     if page:
-        program = [sys.executable, str(PROGRAMS / "bills_page.py")]
+        html = str(PROGRAMS / "bills.html")
+        program = [sys.executable, str(PROGRAMS / "page.py"), html]
         server = "xvnc"
     done = run_python(
         "pytest",

@@ -40,8 +40,8 @@ def test_harmless_change_is_never_product(
     for program in NEEDS:
         require(program)
     change = CHANGES[what]
-    record(Desk(tmp_path), change)
-    desk = change.desk(tmp_path)
+    desk = Desk(tmp_path)
+    record(desk, change)
     assert replay(desk, change, "replay", gate_s=SOON_S)[0] == (
         "inconclusive" if is_drift else "passed"
     )

@@ -31,7 +31,7 @@ def test_recorded_answers_are_given_without_judge(judged: Tills) -> None:
         played.run()
         holds = played.agent.assess(CLAIM, votes=3)
         assert (holds.kind, holds.model) == ("holds", "")
-        assert "the same as when this was judged: it says so" in holds.reason
+        assert "the same as when this was judged: I see it holds" in holds.reason
         assert played.agent.assess("an error is shown").kind == "fails"
         assert played.agent.extract(int, "how many apples?") == 2
         assert not played.recorded.healed

@@ -25,7 +25,7 @@ from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.types import Click, Decision, FrameRef, Observation, Region
-from support.painted_form import numbers
+from support.images import numbers
 from support.tills import STEPS, Steps, Tills
 
 desktop = pytest.mark.desktop

@@ -6,11 +6,13 @@ traceback of a session would do.
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from typing import Any
 
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report import templates
 from pytest_vnc_use.report.results import RehearsalFigures, RunFigures, SessionResults
-from pytest_vnc_use.runs import json_lines
+from pytest_vnc_use.runs.json_lines import from_json
 from pytest_vnc_use.types import (
     Action,
     Decision,
@@ -36,5 +38,6 @@ FORMS: tuple[Any, ...] = (
     tuple[RunFigures, ...],
 )
 for form in FORMS:
-    json_lines._adapter(form)
+    with suppress(RunDirectoryError):
+        from_json(form, None)
 inspect.getmodule(inspect.getmodule.__code__)

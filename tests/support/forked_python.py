@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from multiprocessing import forkserver, reduction
 from operator import methodcaller
@@ -49,39 +49,35 @@ _PLUGINS = {
 _LARGE_PLUGINS = ("hypothesispytest", "langsmith_plugin", "playwright")
 WITHOUT_LARGE_PLUGINS = " ".join(f"-p no:{name}" for name in _LARGE_PLUGINS)
 """Options for sessions that need none of them."""
+_LATE = (
+    "cryptography.hazmat.primitives.serialization google.auth.aio.credentials"
+    " google.genai httpcore2 keysymdef langchain_core.tracers.context"
+    " langchain_core.tracers.run_collector langchain_core.tracers.stdout"
+    " langgraph.checkpoint.sqlite langgraph.graph pdb pytest_html.hooks"
+    " pytest_metadata.hooks truststore"
+)
+_FEW = ("__main__", "mcp_server", "playwright_page")
+
+
+def _own_modules() -> Iterator[str]:
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        if file.stem not in _FEW:
+            names = file.relative_to(_PACKAGE.parent).with_suffix("").parts
+            yield ".".join(names).removesuffix(".__init__")
+
+
 _MODULES = [
     *(module for name, module in _PLUGINS.items() if name not in _LARGE_PLUGINS),
     "support.done_ahead",
     *(f"_pytest.{name}" for name in builtin_plugins),
-    "cryptography.hazmat.primitives.serialization",
-    "google.auth.aio.credentials",
-    "google.genai",
-    "httpcore2",
-    "keysymdef",
-    "langchain_core.tracers.context",
-    "langchain_core.tracers.run_collector",
-    "langchain_core.tracers.stdout",
-    "langgraph.checkpoint.sqlite",
-    "langgraph.graph",
-    "pdb",
-    "pytest_html.hooks",
-    "pytest_metadata.hooks",
-    "truststore",
-    *(
-        ".".join(file.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(
-            ".__init__"
-        )
-        for file in sorted(_PACKAGE.rglob("*.py"))
-        if file.stem not in ("__main__", "mcp_server", "playwright_page")
-    ),
+    *_LATE.split(),
+    *_own_modules(),
 ]
 """What a session imports, also what it imports late, without what is large and for few.
 """
+_PLUGIN_MODULES = (*_PLUGINS.values(), "hypothesis", "_hypothesis_globals")
 _REWRITTEN = {
-    *(
-        name.partition(".")[0]
-        for name in (*_PLUGINS.values(), "hypothesis", "_hypothesis_globals")
-    ),
+    *(name.partition(".")[0] for name in _PLUGIN_MODULES),
     *(name for name in _MODULES if name.startswith("pytest_vnc_use.plugin.")),
 }
 """Plugins and their packages, which pytest would warn of, as it cannot rewrite their
@@ -121,23 +117,16 @@ class ForkedPython:
                 reader, writer = os.pipe()
                 self.stdin = os.fdopen(writer, "w", encoding="utf-8")
                 stdin = stack.enter_context(os.fdopen(reader, "rb"))
-            streams = [_Stream(stdin)]
             if stdout == subprocess.PIPE:
                 reader, writer = os.pipe()
                 self.stdout = os.fdopen(reader, encoding="utf-8")
                 stdout = stack.enter_context(os.fdopen(writer, "wb"))
-            streams += [
-                _Stream(stdout),
-                _Stream(stdout if stderr == subprocess.STDOUT else stderr),
-            ]
-            arguments_of_run = (
-                self.args,
-                str(Path(cwd).absolute()),
-                environment,
-                streams,
-                start_server(),
-            )
-            self._process = _forks.Process(target=_run, args=arguments_of_run)
+            if stderr == subprocess.STDOUT:
+                stderr = stdout
+            streams = [*map(_Stream, (stdin, stdout, stderr))]
+            directory = str(Path(cwd).absolute())
+            given = (self.args, directory, environment, streams, start_server())
+            self._process = _forks.Process(target=_run, args=given)
             self._process.start()
         self.pid = self._process.pid or 0
 
@@ -226,10 +215,8 @@ def _run(
         os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2)
     )
     sys.argv = command
-    sys.path[:0] = [
-        directory,
-        *filter(None, env.get("PYTHONPATH", "").split(os.pathsep)),
-    ]
+    paths = env.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [directory, *filter(None, paths)]
     for name in _REWRITTEN & sys.modules.keys():
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
     ours: Any = sys.modules["pytest_vnc_use.backends.reactor"]

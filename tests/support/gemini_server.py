@@ -9,14 +9,38 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
-from support.json_server import JsonObject, Posted, Refusal, Reply as Reply, Service
+from support.json_server import JsonObject, Posted, Reply as Reply, Service
 
 API_KEY = "AIza-the-test-key"
+COMPUTER_USE_ONLY = "gemini-2.5-computer-use-preview-10-2025"
+WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
+WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
+OTHERS = {"gemini-3.5-flash", "gemini-3.5-flash-lite"}
+MODELS = OTHERS | WITHOUT_DESKTOP | WITHOUT_SAMPLING
+DESKTOP, BROWSER, MOBILE = (
+    f"ENVIRONMENT_{name}" for name in ("DESKTOP", "BROWSER", "MOBILE")
+)
+FIELDS = frozenset(
+    "contents systemInstruction tools toolConfig generationConfig safetySettings"
+    " cachedContent".split()
+)
+TOOL_FIELDS = frozenset(
+    "environment excludedPredefinedFunctions enablePromptInjectionDetection"
+    " disabledSafetyPolicies".split()
+)
+SAMPLING = ("temperature", "topP", "topK", "candidateCount")
+USAGE = {
+    "promptTokenCount": 1500,
+    "cachedContentTokenCount": 300,
+    "candidatesTokenCount": 40,
+    "thoughtsTokenCount": 60,
+    "totalTokenCount": 1600,
+}
 
 
 def text(words: str) -> Reply:
@@ -37,119 +61,68 @@ def calls(
         parts.append({"text": thought, "thought": True})
     if words:
         parts.append({"text": words})
-    function_calls: list[dict[str, Any]] = [
-        {"functionCall": {"name": name, "args": dict(args)}} for name, args in named
-    ]
-    if signed and function_calls:
-        function_calls[0]["thoughtSignature"] = base64.b64encode(
-            b"signed\xfb\xff" + repr(named).encode()
-        ).decode()
-    return candidate(parts + function_calls)
+    signature = {}
+    if signed:
+        content = b"signed\xfb\xff" + repr(named).encode()
+        signature = {"thoughtSignature": base64.b64encode(content).decode()}
+    for name, args in named:
+        parts.append({"functionCall": {"name": name, "args": dict(args)}, **signature})
+        signature = {}
+    return candidate(parts)
 
 
 def wants_confirmation(args: JsonObject, explanation: str) -> JsonObject:
     """Return arguments of a call that the model wants confirmed."""
-    return {
-        **args,
-        "safety_decision": {
-            "decision": "require_confirmation",
-            "explanation": explanation,
-        },
-    }
+    decision = {"decision": "require_confirmation", "explanation": explanation}
+    return {**args, "safety_decision": decision}
 
 
-def candidate(
-    parts: list[dict[str, Any]], finish_reason: str = "STOP", **more: Any
-) -> Reply:
-    answered = {
-        "index": 0,
-        "finishReason": finish_reason,
-        "content": {"role": "model", "parts": parts},
-    }
-    return Reply(
-        {
-            "candidates": [answered],
-            "usageMetadata": USAGE,
-            "responseId": "response",
-            **more,
-        }
-    )
-
-
-USAGE = {
-    "promptTokenCount": 1500,
-    "cachedContentTokenCount": 300,
-    "candidatesTokenCount": 40,
-    "thoughtsTokenCount": 60,
-    "totalTokenCount": 1600,
-}
+def candidate(parts: list[dict[str, Any]], finish_reason: str = "STOP") -> Reply:
+    content = {"role": "model", "parts": parts}
+    return _answered({"finishReason": finish_reason, "content": content})
 
 
 def empty() -> Reply:
-    return Reply(
-        {
-            "candidates": [{"index": 0, "finishReason": "STOP", "content": {}}],
-            "usageMetadata": USAGE,
-        }
-    )
+    return _answered({"finishReason": "STOP", "content": {}})
 
 
 def stopped(finish_reason: str) -> Reply:
-    return Reply(
-        {
-            "candidates": [
-                {"index": 0, "finishReason": finish_reason, "finishMessage": "so it is"}
-            ]
-        }
-    )
+    return _answered({"finishReason": finish_reason, "finishMessage": "so it is"})
+
+
+def _answered(answer: JsonObject) -> Reply:
+    return Reply({"candidates": [{"index": 0, **answer}], "usageMetadata": USAGE})
 
 
 def blocked_prompt(reason: str) -> Reply:
-    return Reply(
-        {
-            "promptFeedback": {"blockReason": reason, "blockReasonMessage": "blocked"},
-            "usageMetadata": USAGE,
-        }
-    )
+    feedback = {"blockReason": reason, "blockReasonMessage": "blocked"}
+    return Reply({"promptFeedback": feedback, "usageMetadata": USAGE})
 
 
 def error(code: int, status: str, message: str, *details: JsonObject) -> Reply:
-    return Reply(
-        {
-            "error": {
-                "code": code,
-                "message": message,
-                "status": status,
-                "details": list(details),
-            }
-        },
-        code,
-    )
+    error = {"code": code, "message": message, "status": status}
+    return Reply({"error": {**error, "details": list(details)}}, code)
 
 
-def rate_limited(retry_in_s: float) -> Reply:
-    return over_quota(
-        "GenerateRequestsPerMinutePerProjectPerModel-FreeTier", retry_in_s
-    )
-
-
-def daily_quota() -> Reply:
-    """Return a quota per day; Google sends a RetryInfo here too, which is of no use."""
-    return over_quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier", 0.1)
-
-
-def over_quota(quota_id: str, retry_in_s: float) -> Reply:
+def rate_limited(retry_in_s: float, per: str = "Minute") -> Reply:
+    """Return a quota that is used up. For one per day Google sends a RetryInfo too,
+    which is of no use.
+    """
+    quota = f"GenerateRequestsPer{per}PerProjectPerModel-FreeTier"
     failure = {
         "@type": "type.googleapis.com/google.rpc.QuotaFailure",
-        "violations": [{"quotaId": quota_id}],
+        "violations": [{"quotaId": quota}],
     }
     retry = {
         "@type": "type.googleapis.com/google.rpc.RetryInfo",
         "retryDelay": f"{retry_in_s}s",
     }
-    return error(
-        429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", failure, retry
-    )
+    exceeded = "You exceeded your current quota."
+    return error(429, "RESOURCE_EXHAUSTED", exceeded, failure, retry)
+
+
+def daily_quota() -> Reply:
+    return rate_limited(0.1, per="Day")
 
 
 def overloaded() -> Reply:
@@ -162,33 +135,6 @@ def not_json() -> Reply:
 
 def hang(seconds: float = 60.0) -> Reply:
     return replace(text("too late"), hang_s=seconds)
-
-
-COMPUTER_USE_ONLY = "gemini-2.5-computer-use-preview-10-2025"
-WITHOUT_DESKTOP = {"gemini-3-flash-preview", COMPUTER_USE_ONLY}
-WITHOUT_SAMPLING = {"gemini-3.8-flash", "gemini-3.7-flash", "gemini-3.6-flash"}
-MODELS = {
-    "gemini-3.5-flash",
-    "gemini-3.5-flash-lite",
-    *WITHOUT_DESKTOP,
-    *WITHOUT_SAMPLING,
-}
-ENVIRONMENTS = ("ENVIRONMENT_DESKTOP", "ENVIRONMENT_BROWSER", "ENVIRONMENT_MOBILE")
-FIELDS = {
-    "contents",
-    "systemInstruction",
-    "tools",
-    "toolConfig",
-    "generationConfig",
-    "safetySettings",
-    "cachedContent",
-}
-TOOL_FIELDS = {
-    "environment",
-    "excludedPredefinedFunctions",
-    "enablePromptInjectionDetection",
-    "disabledSafetyPolicies",
-}
 
 
 @dataclass(frozen=True)
@@ -206,18 +152,14 @@ class Request:
 
     @property
     def computer_use(self) -> JsonObject | None:
-        return next(
-            (
-                tool["computerUse"]
-                for tool in self.body.get("tools", ())
-                if "computerUse" in tool
-            ),
-            None,
-        )
+        for tool in self.body.get("tools", ()):
+            if "computerUse" in tool:
+                return dict(tool["computerUse"])
+        return None
 
     @property
     def images(self) -> tuple[bytes, ...]:
-        return tuple(from_base64(blob["data"]) for blob in _blobs(self.contents))
+        return tuple(_from_base64(blob["data"]) for blob in _blobs(self.contents))
 
     @property
     def function_responses(self) -> tuple[JsonObject, ...]:
@@ -225,36 +167,29 @@ class Request:
         return tuple(chain.from_iterable(named))
 
 
-def fields(request: Request) -> Iterator[str]:
+def _fields(request: Request) -> Iterator[str]:
+    unknown = 'Invalid JSON payload received. Unknown name "{}"{}: Cannot find field.'
     for name in sorted(set(request.body) - FIELDS):
-        yield (
-            f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
-        )
+        yield unknown.format(name, "")
     for name in sorted(set(request.computer_use or ()) - TOOL_FIELDS):
-        yield (
-            f'Invalid JSON payload received. Unknown name "{name}" at'
-            " 'tools[0].computer_use': Cannot find field."
-        )
-    for name in ("temperature", "topP", "topK", "candidateCount"):
-        if (
-            name in request.body.get("generationConfig", {})
-            and request.model in WITHOUT_SAMPLING
-        ):
-            yield f"{name} is not supported by this model."
+        yield unknown.format(name, " at 'tools[0].computer_use'")
+    if request.model in WITHOUT_SAMPLING:
+        for name in request.body.get("generationConfig", {}):
+            if name in SAMPLING:
+                yield f"{name} is not supported by this model."
 
 
-def tool(request: Request) -> Iterator[str]:
+def _tool(request: Request) -> Iterator[str]:
     if request.model == COMPUTER_USE_ONLY and request.computer_use is None:
         yield "This model requires the use of the Computer Use tool."
-    asked = request.computer_use or {}
-    environment = asked.get("environment", "ENVIRONMENT_BROWSER")
-    if environment not in ENVIRONMENTS:
+    environment = (request.computer_use or {}).get("environment", BROWSER)
+    if environment not in (DESKTOP, BROWSER, MOBILE):
         yield f"Invalid value at 'tools[0].computer_use.environment', \"{environment}\""
-    if request.model in WITHOUT_DESKTOP and environment == "ENVIRONMENT_DESKTOP":
-        yield f"(ours) {request.model} does not support ENVIRONMENT_DESKTOP."
+    if request.model in WITHOUT_DESKTOP and environment == DESKTOP:
+        yield f"(ours) {request.model} does not support {DESKTOP}."
 
 
-def last_content(request: Request) -> Iterator[str]:
+def _last_content(request: Request) -> Iterator[str]:
     if not request.contents:
         yield "contents is not specified"
         return
@@ -265,17 +200,13 @@ def last_content(request: Request) -> Iterator[str]:
         yield "The text of the last user content must not be empty."
 
 
-def pairing(request: Request) -> Iterator[str]:
-    browser = "ENVIRONMENT_BROWSER"
-    needs_url = (
-        request.computer_use is not None
-        and request.computer_use.get("environment", browser) == browser
-    )
-    for number, (before, after) in enumerate(
-        pairwise([{"parts": []}, *request.contents])
-    ):
+def _pairing(request: Request) -> Iterator[str]:
+    tool = request.computer_use
+    needs_url = tool is not None and tool.get("environment", BROWSER) == BROWSER
+    before: JsonObject = {}
+    for number, content in enumerate(request.contents):
         called = _named(before, "functionCall")
-        responses = _named(after, "functionResponse")
+        responses = _named(content, "functionResponse")
         if responses and not called:
             yield (
                 "Please ensure that function response turn comes immediately after a"
@@ -287,84 +218,59 @@ def pairing(request: Request) -> Iterator[str]:
                 " the number of function call parts of the function call turn."
             )
         for call, response in zip(called, responses, strict=False):
-            yield from answer(
-                call, response, f"contents[{number}].parts.function_response"
-            )
+            for problem in _problems_of_response(call, response):
+                yield f"contents[{number}].parts.function_response: {problem}"
             if needs_url and "url" not in response["response"]:
                 yield f"(ours) The response to {call['name']} must have a url."
+        before = content
 
 
-def answer(call: JsonObject, response: JsonObject, where: str) -> Iterator[str]:
-    if not response.get("name"):
-        yield f"* GenerateContentRequest.{where}.name: Name cannot be empty."
-    elif response["name"] != call["name"]:
-        yield (
-            f"{where}.name: {response['name']} is not the name of the function call,"
-            f" {call['name']}."
-        )
-    if response.get("id") != call.get("id"):
-        yield (
-            f"{where}.id: {response.get('id')} is not the id of the function call,"
-            f" {call.get('id')}."
-        )
+def _problems_of_response(call: JsonObject, response: JsonObject) -> Iterator[str]:
+    for name in ("name", "id"):
+        if response.get(name) != call.get(name):
+            yield (
+                f"The {name} {response.get(name)!r} is not that of the function call,"
+                f" {call.get(name)!r}."
+            )
     decision = call.get("args", {}).get("safety_decision", {})
-    decision = decision.get("decision") if isinstance(decision, dict) else decision
-    acknowledged = (
-        str(response["response"].get("safety_acknowledgement", "")).lower() == "true"
-    )
-    if decision == "require_confirmation" and not acknowledged:
-        name = call["name"]
+    if isinstance(decision, dict):
+        decision = decision.get("decision")
+    acknowledged = str(response["response"].get("safety_acknowledgement", ""))
+    if decision == "require_confirmation" and acknowledged.lower() != "true":
         yield (
-            f"The safety decision from function call {name} must be acknowledged in the"
-            " corresponding response."
+            f"The safety decision from function call {call['name']} must be"
+            " acknowledged in the corresponding response."
         )
 
 
-def _has_text(content: JsonObject) -> bool:
-    return any("text" in part for part in content["parts"])
-
-
-def signatures(request: Request) -> Iterator[str]:
+def _signatures(request: Request) -> Iterator[str]:
     """Yield the steps since the user's last own words whose first call is not signed,
     as Gemini 3 asks.
     """
     if request.model == COMPUTER_USE_ONLY:
         return
-    last_words = 0
-    for number, content in enumerate(request.contents):
-        if content.get("role") == "user" and _has_text(content):
-            last_words = number
-    for number, content in list(enumerate(request.contents))[last_words:]:
-        first = next(
-            (part for part in content["parts"] if "functionCall" in part), None
-        )
-        if first is not None and not first.get("thoughtSignature"):
-            name = first["functionCall"]["name"]
-            yield (
-                f"Function call `{name}` in the {number + 1}. content block is missing"
-                " a `thought_signature`."
+    problems: list[str] = []
+    for number, content in enumerate(request.contents, 1):
+        has_text = any("text" in part for part in content["parts"])
+        if content.get("role") == "user" and has_text:
+            problems.clear()
+        calls = [part for part in content["parts"] if "functionCall" in part]
+        if calls and not calls[0].get("thoughtSignature"):
+            problems.append(
+                f"Function call `{calls[0]['functionCall']['name']}` in the {number}."
+                " content block is missing a `thought_signature`."
             )
+    yield from problems
 
 
-def images(request: Request) -> Iterator[str]:
+def _images(request: Request) -> Iterator[str]:
     for blob in _blobs(request.contents):
-        if blob["mimeType"] != "image/png" or not from_base64(blob["data"]).startswith(
-            b"\x89PNG\r\n\x1a\n"
-        ):
+        is_png = _from_base64(blob["data"]).startswith(b"\x89PNG\r\n\x1a\n")
+        if blob["mimeType"] != "image/png" or not is_png:
             yield "Computer Use requires image of mime_type image/png."
 
 
-RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
-    fields,
-    tool,
-    last_content,
-    pairing,
-    signatures,
-    images,
-)
-
-
-def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
+def _changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterator[str]:
     known = [*map(_canonical, answered)]
     for number, content in enumerate(request.contents):
         if content.get("role") == "model" and _canonical(content) not in known:
@@ -393,35 +299,24 @@ def _canonical(content: JsonObject) -> str:
     parts = []
     for part in content.get("parts", ()):
         call = part.get("functionCall", {})
-        signature = from_base64(part.get("thoughtSignature", "")).hex()
-        parts.append(
-            [
-                part.get("text"),
-                call.get("id"),
-                call.get("name"),
-                call.get("args"),
-                signature,
-            ]
-        )
+        signature = _from_base64(part.get("thoughtSignature", "")).hex()
+        meaning = [part.get("text"), call.get("id"), call.get("name"), call.get("args")]
+        parts.append([*meaning, signature])
     return json.dumps(parts, sort_keys=True)
 
 
-def from_base64(data: str) -> bytes:
+def _from_base64(data: str) -> bytes:
     """Return the bytes of either alphabet, padded or not."""
-    return base64.urlsafe_b64decode(
-        data.replace("+", "-").replace("/", "_") + "=" * (-len(data) % 4)
-    )
+    standard = data.replace("+", "-").replace("/", "_")
+    return base64.urlsafe_b64decode(standard + "=" * (-len(data) % 4))
 
 
 @dataclass
 class GeminiServer(Service):
-    """`said` are contents as they were: a history is held against them. `methods` are
-    what models can do.
-    """
+    """`said` are contents as they were: a history is held against them."""
 
     api_key: str = API_KEY
     with_ids: bool = True
-    methods: tuple[str, ...] = ("generateContent", "countTokens")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -430,77 +325,60 @@ class GeminiServer(Service):
     def _read(self, posted: Posted) -> Request:
         found = re.fullmatch(r".*/(v1\w*)/models/([^:/]+):generateContent", posted.path)
         version, model = found.groups() if found else ("", posted.path)
-        return Request(
-            version, model, posted.headers.get("x-goog-api-key", ""), posted.body
-        )
+        key = posted.headers.get("x-goog-api-key", "")
+        return Request(version, model, key, posted.body)
 
-    def _denial_of(self, _posted: Posted, request: Request) -> Refusal | None:
-        return self._refusal_of_access(request.version, request.model, request.key)
-
-    def _refusal_of_access(
-        self, version: str, model: str, key: str | None
-    ) -> Refusal | None:
-        if key != self.api_key:
-            return Refusal(
-                "API key not valid. Please pass a valid API key.",
-                code="API_KEY_INVALID",
-            )
-        if model not in MODELS or version != "v1beta":
-            return Refusal(
-                f"models/{model} is not found for API version {version}",
+    def _denial_of(self, _posted: Posted, request: Request) -> Reply | None:
+        if request.key != self.api_key:
+            info = {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "API_KEY_INVALID",
+                "domain": "googleapis.com",
+            }
+            message = "API key not valid. Please pass a valid API key."
+            return error(400, "INVALID_ARGUMENT", message, info)
+        if request.model not in MODELS or request.version != "v1beta":
+            return error(
                 404,
                 "NOT_FOUND",
+                f"models/{request.model} is not found for API version"
+                f" {request.version}",
             )
         return None
 
     def _problems_of(self, request: Request) -> Iterator[str]:
-        return chain(
-            *(rule(request) for rule in RULES), changed_history(request, self.said)
-        )
+        yield from _fields(request)
+        yield from _tool(request)
+        yield from _last_content(request)
+        yield from _pairing(request)
+        yield from _signatures(request)
+        yield from _images(request)
+        yield from _changed_history(request, self.said)
 
-    def _error(self, refusal: Refusal) -> Reply:
-        info = {
-            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "reason": refusal.code,
-            "domain": "googleapis.com",
-        }
-        kind = refusal.kind or "INVALID_ARGUMENT"
-        return error(
-            refusal.status, kind, refusal.message, *([info] if refusal.code else [])
-        )
+    def _error(self, message: str) -> Reply:
+        return error(400, "INVALID_ARGUMENT", message)
 
     def _describe(self, asked: Posted) -> Reply:
         """Return the service's description of the model in the path; it costs nothing,
         and uses up no reply.
         """
         _, version, _, model = asked.path.split("/")
-        if refused := self._refusal_of_access(
-            version, model, asked.headers.get("x-goog-api-key")
-        ):
-            return self._error(refused)
-        return Reply(
-            {
-                "name": f"models/{model}",
-                "version": "001",
-                "supportedGenerationMethods": self.methods,
-            }
-        )
+        key = asked.headers.get("x-goog-api-key", "")
+        if denial := self._denial_of(asked, Request(version, model, key, {})):
+            return denial
+        methods = ["generateContent", "countTokens"]
+        return Reply({"name": f"models/{model}", "supportedGenerationMethods": methods})
 
-    def _kept(self, reply: Reply, request: Request) -> Reply:
-        """Return the reply with an id on each call and the model's version, remembered
-        for the next request's check.
-        """
-        if isinstance(reply.body, bytes) or "error" in reply.body:
-            return reply
-        body = json.loads(
-            json.dumps({"modelVersion": f"{request.model}-001", **reply.body})
-        )
-        contents = [answer.get("content", {}) for answer in body.get("candidates", ())]
-        # a malformed one is not sent back
-        for content in filter(lambda content: isinstance(content, dict), contents):
-            for number, call in enumerate(
-                _named(content, "functionCall") if self.with_ids else ()
-            ):
-                call.setdefault("id", f"call-{len(self.said)}-{number}")
+    def _keep(self, body: dict[str, Any], request: Request) -> None:
+        """Put an id on each call, and the model's version."""
+        if "error" in body:
+            return
+        body.setdefault("modelVersion", f"{request.model}-001")
+        for answer in body.get("candidates", ()):
+            content = answer.get("content", {})
+            if not isinstance(content, dict):
+                continue  # A malformed one is not sent back.
+            if self.with_ids:
+                for number, call in enumerate(_named(content, "functionCall")):
+                    call.setdefault("id", f"call-{len(self.said)}-{number}")
             self.said.append(content)
-        return replace(reply, body=body)

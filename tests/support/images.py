@@ -18,7 +18,7 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     Segment,
 )
-from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import Click, Frame, FrameRef
 
 SIZE = (320, 200)
@@ -29,6 +29,13 @@ def frame_of(image: Image.Image) -> Frame:
     image.save(file, "PNG")
     png = file.getvalue()
     return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *image.size), png)
+
+
+def numbers(image: Image.Image) -> Pixels:
+    pixels: Pixels = np.frombuffer(image.tobytes("raw", "BGRX"), "<u4") & np.uint32(
+        0xFFFFFF
+    )
+    return pixels.reshape(image.height, image.width)
 
 
 def noise(width: int, height: int) -> bytes:
@@ -44,7 +51,7 @@ def drawn(
 ) -> Pixels:
     image = Image.new("RGB", size, "white")
     ImageDraw.Draw(image).text(at, text, fill="black")
-    return pixels_of(frame_of(image).png)
+    return numbers(image)
 
 
 def recording_of(*shown: Pixels) -> Recording:

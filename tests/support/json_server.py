@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Union
 
@@ -34,20 +34,18 @@ class Posted:
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer: a status and a body, perhaps late (`hang_s`) or a byte at a time
-    (`drip_s` apart).
-    """
+    """One answer, perhaps late (`hang_s`), or with `drip_s` between two bytes."""
 
     body: JsonObject | bytes
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     hang_s: float = 0.0
     drip_s: float = 0.0
-    drip_headers: bool = False
 
 
 Script = Union[Iterable[Reply], Callable[[Any], Reply]]
 """The replies of a service in order, or a function from a request to its reply."""
+NO_GET = Reply({"error": "this service answers no GET"}, 404)
 
 
 class JsonServer:
@@ -60,9 +58,7 @@ class JsonServer:
     def __init__(
         self,
         answer: Callable[[Posted], Reply],
-        answer_get: Callable[[Posted], Reply] = lambda _: Reply(
-            {"error": "this service answers no GET"}, 404
-        ),
+        answer_get: Callable[[Posted], Reply] = lambda _: NO_GET,
     ) -> None:
         self.answer = answer
         self.answer_get = answer_get
@@ -79,9 +75,7 @@ class JsonServer:
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, args=(0.01,), daemon=True
-        )
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
         self._thread.start()
         return self
 
@@ -95,38 +89,17 @@ class JsonServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}{self.path}"
 
-    def wait_for_requests(self, count: int, timeout_s: float = 60.0) -> None:
-        """Return once so many requests have come in. Raises TimeoutError."""
+    def wait_for_requests(self, count: int) -> None:
+        """Return once so many requests have come in. Raises AssertionError."""
         with self._turn:
-            if not self._turn.wait_for(lambda: len(self.posted) >= count, timeout_s):
-                raise TimeoutError(
-                    f"{count} requests were awaited, {len(self.posted)} came within"
-                    f" {timeout_s} s"
-                )
+            have_come = self._turn.wait_for(lambda: len(self.posted) >= count, 60.0)
+        assert have_come, f"{len(self.posted)} requests came, not {count}"
 
     def reply_to(self, posted: Posted) -> Reply:
         with self._turn:
             self.posted.append(posted)
             self._turn.notify_all()
             return self.answer(posted)
-
-
-@dataclass(frozen=True)
-class Refusal:
-    message: str
-    status: int = 400
-    kind: str = ""
-    code: str | None = None
-
-
-def openai_error(
-    status: int, kind: str, explanation: str, code: str | None = None, **headers: str
-) -> Reply:
-    return Reply(
-        {"error": {"message": explanation, "type": kind, "param": None, "code": code}},
-        status,
-        headers,
-    )
 
 
 @dataclass
@@ -148,92 +121,78 @@ class Service(JsonServer):
         self.requests: list[Any] = []
         self.refusals: list[str] = []
         self.said: list[Any] = []
-        replies = iter(()) if callable(self.script) else iter(self.script)
-        used_up = self._error(Refusal("the test's script has no reply left"))
-        self._next = (
-            self.script if callable(self.script) else lambda _: next(replies, used_up)
-        )
+        self._replies = iter(()) if callable(self.script) else iter(self.script)
 
     def _answer(self, posted: Posted) -> Reply:
         request = self._read(posted)
         self.requests.append(request)
-        refusal = self._denial_of(posted, request) or next(
-            map(Refusal, self._problems_of(request)), None
-        )
-        if refusal is not None:
-            self.refusals += [refusal.message] if refusal.status == 400 else []
-            return self._error(refusal)
-        return self._kept(self._next(request), request)
+        if denial := self._denial_of(posted, request):
+            return denial
+        if problem := next(iter(self._problems_of(request)), ""):
+            self.refusals.append(problem)
+            return self._error(problem)
+        if callable(self.script):
+            reply = self.script(request)
+        else:
+            used_up = self._error("the test's script has no reply left")
+            reply = next(self._replies, used_up)
+        if isinstance(reply.body, bytes):
+            return reply
+        body = json.loads(json.dumps(reply.body))
+        self._keep(body, request)
+        return replace(reply, body=body)
 
     def _read(self, posted: Posted) -> Any:
         return posted.body
 
-    def _denial_of(self, posted: Posted, request: Any) -> Refusal | None:
+    def _denial_of(self, posted: Posted, request: Any) -> Reply | None:
         """Return how this key, path or model is refused, whatever is asked."""
         raise NotImplementedError
 
     def _problems_of(self, request: Any) -> Iterable[str]:
         raise NotImplementedError
 
-    def _error(self, refusal: Refusal) -> Reply:
-        return openai_error(
-            refusal.status,
-            refusal.kind or "invalid_request_error",
-            refusal.message,
-            refusal.code,
-        )
+    def _error(self, message: str) -> Reply:
+        return openai_error(400, "invalid_request_error", message)
 
-    def _kept(self, reply: Reply, request: Any) -> Reply:
-        """Return the reply with its ids, and remember it for the check of the next
-        request.
-        """
-        return reply
+    def _keep(self, body: dict[str, Any], request: Any) -> None:
+        """Put ids into an answer, and remember it for the check of the next request."""
+
+
+def openai_error(
+    status: int, kind: str, explanation: str, code: str | None = None
+) -> Reply:
+    error = {"message": explanation, "type": kind, "param": None, "code": code}
+    return Reply({"error": error}, status)
 
 
 def size_of(data: str, media_type: str = "image/png") -> tuple[int, int] | None:
+    """Return an image's size; None if it is none, or of another type."""
     try:
         with Image.open(io.BytesIO(base64.b64decode(data, validate=True))) as image:
             image.load()
-            return (
-                image.size if Image.MIME.get(image.format or "") == media_type else None
-            )
     except (OSError, ValueError):
         return None
+    return image.size if Image.MIME.get(image.format or "") == media_type else None
 
 
 def is_scaled(size: tuple[int, int], side: int, tokens: int, patch: int) -> bool:
     """Return whether a model sees less of an image: it has a longest side, and visual
     tokens of a patch each.
     """
-    return (
-        max(size) > side
-        or math.ceil(size[0] / patch) * math.ceil(size[1] / patch) > tokens
-    )
+    patches = math.ceil(size[0] / patch) * math.ceil(size[1] / patch)
+    return max(size) > side or patches > tokens
 
 
-STRICT_KEYWORDS = {
-    "type",
-    "properties",
-    "required",
-    "additionalProperties",
-    "enum",
-    "const",
-    "anyOf",
-    "$ref",
-    "$defs",
-    "items",
-    "minItems",
-    "maxItems",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "pattern",
-    "format",
-    "description",
-    "title",
-}
+KEYWORDS = frozenset(
+    "type properties required additionalProperties enum const anyOf $ref $defs items"
+    " format description title".split()
+)
+"""The keywords of schemas for answers that all services take."""
+STRICT_KEYWORDS = KEYWORDS.union(
+    "minItems maxItems minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"
+    " pattern".split()
+)
 """The keywords of strict JSON schemas for answers; others are refused
 (developers.openai.com, "Structured outputs").
 """
@@ -252,17 +211,15 @@ def problems_of_format(described: JsonObject, field: str) -> Iterator[str]:
             ' "object"\'.'
         )
     elif described.get("strict"):
-        yield from (
-            f"Invalid schema for {field}: {problem}"
-            for problem in problems_of_schema(schema)
-        )
+        for problem in problems_of_schema(schema, STRICT_KEYWORDS, all_required=True):
+            yield f"Invalid schema for {field}: {problem}"
 
 
 def problems_of_schema(
     schema: JsonObject,
-    keywords: Set[str] = STRICT_KEYWORDS,
+    keywords: Set[str] = KEYWORDS,
     *,
-    all_required: bool = True,
+    all_required: bool = False,
     where: str = "the schema",
 ) -> Iterator[str]:
     """Yield the faults of a schema whose every object is closed, and with
@@ -271,29 +228,22 @@ def problems_of_schema(
     properties = schema.get("properties", {})
     for name in sorted(set(schema) - keywords):
         yield f"In {where}, '{name}' is not permitted."
-    if (
-        schema.get("type") == "object"
-        and schema.get("additionalProperties") is not False
-    ):
+    is_open = schema.get("additionalProperties") is not False
+    if schema.get("type") == "object" and is_open:
         yield (
             f"In {where}, 'additionalProperties' is required to be supplied and to be"
             " false."
         )
-    for name in (
-        sorted(set(properties) - set(schema.get("required", ())))
-        if all_required
-        else ()
-    ):
+    optional = set(properties) - set(schema.get("required", ()))
+    if all_required and optional:
         yield (
             f"In {where}, 'required' is required to be an array including every key in"
-            f" properties. Missing '{name}'."
+            f" properties. Missing {sorted(optional)}."
         )
-    inner = {
-        **properties,
-        **schema.get("$defs", {}),
-        **dict(enumerate(schema.get("anyOf", ()))),
-    }
-    inner |= {"items": schema["items"]} if "items" in schema else {}
+    inner = {**properties, **schema.get("$defs", {})}
+    inner |= dict(enumerate(schema.get("anyOf", ())))
+    if "items" in schema:
+        inner["items"] = schema["items"]
     for name, part in inner.items():
         yield from problems_of_schema(
             part, keywords, all_required=all_required, where=f"{where}.{name}"
@@ -305,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def handle(self) -> None:
-        # the client has stopped waiting, as some tests want it to
+        # The client has stopped waiting, as some tests want it to.
         with suppress(ConnectionError):
             super().handle()
 
@@ -313,41 +263,28 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(self.json_server.answer_get(self._posted(b"")))
 
     def do_POST(self) -> None:
-        reply = self.json_server.reply_to(
-            self._posted(self.rfile.read(int(self.headers["Content-Length"])))
-        )
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        reply = self.json_server.reply_to(self._posted(raw))
         self.json_server.closing.wait(reply.hang_s)
         self._send(reply)
 
     def _posted(self, raw: bytes) -> Posted:
-        return Posted(
-            self.path,
-            {name.lower(): value for name, value in self.headers.items()},
-            raw,
-        )
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return Posted(self.path, headers, raw)
 
     def _send(self, reply: Reply) -> None:
-        data = (
-            reply.body
-            if isinstance(reply.body, bytes)
-            else json.dumps(reply.body).encode()
-        )
+        data = reply.body
+        if not isinstance(data, bytes):
+            data = json.dumps(data).encode()
         headers = {
             "Content-Type": "application/json",
             "Content-Length": str(len(data)),
             **reply.headers,
         }
-        self.close_connection |= headers.get("Connection") == "close"
-        lines = [
-            f"HTTP/1.1 {reply.status} So",
-            *(f"{name}: {value}" for name, value in headers.items()),
-            "",
-            "",
-        ]
-        head = "\r\n".join(lines).encode()
-        if not reply.drip_headers:
-            self.wfile.write(head)
-        data = head + data if reply.drip_headers else data
+        self.send_response(reply.status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
         if not reply.drip_s:
             self.wfile.write(data)
             return

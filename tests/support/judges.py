@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from pytest_vnc_use.errors import ModelUnavailable
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Frame,
-    FrameRef,
     JsonObject,
     Reading,
     Region,
@@ -30,29 +29,19 @@ USAGE = Usage(input=1000, output=50)
 
 
 @dataclass
-class ListJudge:
-    """The ports Judge and Reader: vote n is answer n, or raises ModelUnavailable where
-    that is an outage.
-    """
+class Says:
+    """The ports Judge and Reader: always the same answer, with a `region`."""
 
-    answers: Iterable[Any]
-    asked: list[tuple[str, FrameRef]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._answers: Iterator[Any] = iter(self.answers)
+    kind: VerdictKind = "holds"
+    region: Region | None = Region(60, 120, 460, 160)
+    usage: Usage = Usage()
 
     def judge(
         self, claim: str, frame: Frame, *, timeout_s: float, report: Report
     ) -> Verdict:
-        kind = self._next(claim, frame)
-        return Verdict(
-            claim,
-            kind,
-            f"I see it {kind}",
-            Region(1, 2, 3, 4),
-            model="list",
-            usage=USAGE,
-        )
+        kind = self.answer(self.kind)
+        reason = f"I see it {kind}"
+        return Verdict(claim, kind, reason, self.region, frame.ref, "says", self.usage)
 
     def read(
         self,
@@ -63,52 +52,32 @@ class ListJudge:
         timeout_s: float,
         report: Report,
     ) -> Reading:
-        value = self._next(question, frame)
+        value = self.answer(2)
+        reason = "it is written there"
         return Reading(
-            question,
-            value,
-            "it is written there",
-            Region(1, 2, 3, 4),
-            frame.ref,
-            "list",
-            USAGE,
+            question, value, reason, self.region, frame.ref, "says", self.usage
         )
 
-    def _next(self, asked: str, frame: Frame) -> Any:
-        self.asked.append((asked, frame.ref))
+    def answer(self, usual: Any) -> Any:
+        return usual
+
+
+class ListJudge(Says):
+    """A judge whose vote n is answer n, or raises ModelUnavailable where that is an
+    outage. `asked` are the answers that it gave.
+    """
+
+    def __init__(self, answers: Iterable[Any]) -> None:
+        super().__init__(region=Region(1, 2, 3, 4), usage=USAGE)
+        self.asked: list[Any] = []
+        self._answers = iter(answers)
+
+    def answer(self, usual: Any) -> Any:
         answer = next(self._answers)
+        self.asked.append(answer)
         if answer == OUTAGE:
             raise ModelUnavailable("the model's service failed: 503")
         return answer
-
-
-@dataclass
-class Says:
-    """The ports Judge and Reader: always the same answer, with a `region`; `asked` are
-    the claims and questions.
-    """
-
-    kind: VerdictKind = "holds"
-    asked: list[str] = field(default_factory=list)
-    region: Region | None = Region(60, 120, 460, 160)
-
-    def judge(
-        self, claim: str, frame: Frame, *, timeout_s: float, report: Report
-    ) -> Verdict:
-        self.asked.append(claim)
-        return Verdict(claim, self.kind, "it says so", self.region, frame.ref, "says")
-
-    def read(
-        self,
-        question: str,
-        schema: JsonObject,
-        frame: Frame,
-        *,
-        timeout_s: float,
-        report: Report,
-    ) -> Reading:
-        self.asked.append(question)
-        return Reading(question, 2, "it says so", self.region, frame.ref, "says")
 
 
 def agent_before(

@@ -7,15 +7,13 @@ Sources: platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from support.json_server import (
     JsonObject,
     Posted,
-    Refusal,
     Reply,
     Service,
     is_scaled,
@@ -31,22 +29,33 @@ USAGE = {
     "output_tokens": 100,
     "output_tokens_details": {"thinking_tokens": 60},
 }
+TOOLSET = "computer_toolset_20260801"
+BETAS = {
+    "computer_20251124": "computer-use-2025-11-24",
+    "computer_20250124": "computer-use-2025-01-24",
+}
+NOT_FORCED = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1")
+TOOLSET_ONLY = (*NOT_FORCED, "claude-haiku-5-5")
+WITHOUT_FORMAT = ("claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2")
+REQUIRED = ("model", "max_tokens", "messages")
+FIELDS = frozenset(
+    "model max_tokens messages system tools cache_control thinking tool_choice metadata"
+    " output_config".split()
+)
+LARGEST = {TOOLSET: (2576, 4784), **dict.fromkeys(BETAS, (1568, 1568))}
+"""The longest side and the visual tokens, 28 x 28 pixels each, of an image that is
+looked at as it is.
+"""
+THINKING = ("thinking", "redacted_thinking")
 
 
-def message(content: Any, stop_reason: str = "end_turn", **more: Any) -> Reply:
-    body = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "content": content,
-        "usage": USAGE,
-        **more,
-    }
-    return Reply({**body, "stop_reason": stop_reason})
+def message(content: Any, stop_reason: str, **more: Any) -> Reply:
+    body = {"type": "message", "role": "assistant", "usage": USAGE, **more}
+    return Reply({**body, "content": content, "stop_reason": stop_reason})
 
 
 def text(words: str) -> Reply:
-    return message([{"type": "text", "text": words}])
+    return message([{"type": "text", "text": words}], "end_turn")
 
 
 def uses(
@@ -64,16 +73,10 @@ def uses(
     if words:
         content.append({"type": "text", "text": words})
     member = {"toolset_name": toolset} if toolset else {}
-    content += [
-        {"type": "tool_use", "id": "", "name": name, "input": args, **member}
-        for name, args in named
-    ]
+    for name, arguments in named:
+        use = {"type": "tool_use", "id": "", "name": name, "input": arguments}
+        content.append({**use, **member})
     return message(content, "tool_use")
-
-
-def older(*actions: JsonObject) -> Reply:
-    """Return calls of the older tool, which is one with a field `action`."""
-    return uses(*(("computer", action) for action in actions), toolset=None)
 
 
 def refused(category: str, explanation: str) -> Reply:
@@ -81,70 +84,8 @@ def refused(category: str, explanation: str) -> Reply:
     return message([], "refusal", stop_details=details)
 
 
-def error(status: int, kind: str, details: str, **headers: str) -> Reply:
-    return Reply(
-        {"type": "error", "error": {"type": kind, "message": details}}, status, headers
-    )
-
-
-def rate_limited(retry_in_s: float) -> Reply:
-    after = {"retry-after": str(retry_in_s)}
-    return error(
-        429, "rate_limit_error", "This request would exceed your rate limit.", **after
-    )
-
-
-def overloaded() -> Reply:
-    return error(529, "overloaded_error", "Overloaded")
-
-
-TOOLSET = "computer_toolset_20260801"
-BETAS = {
-    "computer_20251124": "computer-use-2025-11-24",
-    "computer_20250124": "computer-use-2025-01-24",
-}
-NOT_FORCED = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1")
-TOOLSET_ONLY = (
-    "claude-opus-5-5",
-    "claude-sonnet-5-5",
-    "claude-haiku-5-5",
-    "claude-fable-5-1",
-)
-WITHOUT_FORMAT = ("claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2")
-FIELDS = {
-    "model",
-    "max_tokens",
-    "messages",
-    "system",
-    "tools",
-    "cache_control",
-    "thinking",
-    "tool_choice",
-    "metadata",
-    "output_config",
-}
-SCHEMA_KEYWORDS = {
-    "type",
-    "properties",
-    "required",
-    "additionalProperties",
-    "enum",
-    "const",
-    "anyOf",
-    "allOf",
-    "$ref",
-    "$defs",
-    "items",
-    "format",
-    "description",
-    "title",
-}
-LARGEST = {TOOLSET: (2576, 4784), **dict.fromkeys(BETAS, (1568, 1568))}
-"""The longest side and the visual tokens, 28 x 28 pixels each, of an image that is
-looked at as it is.
-"""
-
-THINKING = ("thinking", "redacted_thinking")
+def error(status: int, kind: str, details: str) -> Reply:
+    return Reply({"type": "error", "error": {"type": kind, "message": details}}, status)
 
 
 @dataclass(frozen=True)
@@ -153,8 +94,8 @@ class Said:
     request: JsonObject
 
 
-def fields(request: JsonObject) -> Iterator[str]:
-    for name in ("model", "max_tokens", "messages"):
+def _fields(request: JsonObject) -> Iterator[str]:
+    for name in REQUIRED:
         if name not in request:
             yield f"{name}: Field required"
     for name in sorted(set(request) - FIELDS):
@@ -165,13 +106,11 @@ def fields(request: JsonObject) -> Iterator[str]:
                 "output_config.format: this model does not support structured outputs."
             )
         schema = request["output_config"]["format"]["schema"]
-        yield from (
-            f"output_config.format.schema: {problem}"
-            for problem in schema_problems(schema)
-        )
+        for problem in problems_of_schema(schema):
+            yield f"output_config.format.schema: {problem}"
 
 
-def tools(request: JsonObject) -> Iterator[str]:
+def _tools(request: JsonObject) -> Iterator[str]:
     model = request.get("model", "")
     offered = request.get("tools", ())
     names = [tool.get("name") for tool in offered]
@@ -203,12 +142,7 @@ def tools(request: JsonObject) -> Iterator[str]:
         yield f"Tool '{choice.get('name')}' not found in provided tools"
 
 
-def schema_problems(schema: JsonObject) -> Iterator[str]:
-    return problems_of_schema(schema, SCHEMA_KEYWORDS, all_required=False)
-
-
-def shape(request: JsonObject) -> Iterator[str]:
-    messages = request.get("messages") or []
+def _shape(messages: Sequence[JsonObject]) -> Iterator[str]:
     if not messages or messages[0]["role"] != "user":
         yield "messages: first message must use the user role"
     elif messages[-1]["role"] != "user":
@@ -219,25 +153,22 @@ def shape(request: JsonObject) -> Iterator[str]:
     for number, message in enumerate(messages):
         if not message["content"]:
             yield f"messages.{number}: all messages must have non-empty content"
-    for text in (
-        block["text"] for block in _blocks(messages) if block["type"] == "text"
-    ):
-        if not text.strip():
+    for block in _blocks(messages):
+        if block["type"] == "text" and not block["text"].strip():
             yield "messages: text content blocks must contain non-whitespace text"
 
 
-def pairing(request: JsonObject) -> Iterator[str]:
+def _pairing(messages: Sequence[JsonObject]) -> Iterator[str]:
     """Yield each tool_use without exactly one tool_result first in the next message."""
     asked: dict[str, JsonObject] = {}
-    for number, message in enumerate(request.get("messages", ())):
+    for number, message in enumerate(messages):
         content = message["content"]
         results = [block for block in content if block["type"] == "tool_result"]
         ids = [result["tool_use_id"] for result in results]
         if missing := [use for use in asked if use not in ids]:
-            where = f"messages.{number - 1}"
             yield (
-                f"{where}: `tool_use` ids were found without `tool_result` blocks"
-                f" immediately after: {missing}."
+                f"messages.{number - 1}: `tool_use` ids were found without"
+                f" `tool_result` blocks immediately after: {missing}."
             )
         for result in results:
             use = asked.get(result["tool_use_id"])
@@ -259,81 +190,61 @@ def pairing(request: JsonObject) -> Iterator[str]:
         asked = {block["id"]: block for block in content if block["type"] == "tool_use"}
 
 
-def images(request: JsonObject) -> Iterator[str]:
-    kinds = [
-        tool["type"] for tool in request.get("tools", ()) if tool.get("type") in LARGEST
-    ]
-    for source in (
-        block["source"]
-        for block in _blocks(request.get("messages", ()))
-        if block["type"] == "image"
-    ):
-        size = size_of(source["data"], source["media_type"])
+def _images(request: JsonObject) -> Iterator[str]:
+    kinds = [tool.get("type") for tool in request.get("tools", ())]
+    limits = [LARGEST[kind] for kind in kinds if kind in LARGEST]
+    for block in _blocks(request["messages"]):
+        if block["type"] != "image":
+            continue
+        size = size_of(block["source"]["data"], block["source"]["media_type"])
         if size is None:
             yield "Could not process image"
-        elif kinds and is_scaled(size, *LARGEST[kinds[0]], patch=28):
+        elif limits and is_scaled(size, *limits[0], patch=28):
             yield (
                 f"(ours) an image of {size} pixels is scaled down before the model sees"
                 " it: its points are off"
             )
 
 
-RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
-    fields,
-    tools,
-    shape,
-    pairing,
-    images,
-)
-
-
-def history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:
+def _history(request: JsonObject, said: Sequence[Said]) -> Iterator[str]:
     """Yield the differences between what a model said and what came back, and thoughts
     that follow other messages.
 
     Thoughts may be left out.
     """
-    known = [_without_thinking(each.content) for each in said]
-    for number, message in enumerate(request.get("messages", ())):
+    known = [_without_thinking(answer.content) for answer in said]
+    for number, message in enumerate(request["messages"]):
         if message["role"] != "assistant":
             continue
         if _without_thinking(message["content"]) not in known:
             yield f"(ours) messages.{number} is not what the model said"
-        for block in (
-            block for block in message["content"] if block["type"] in THINKING
-        ):
-            where = (
-                f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
-            )
-            origin = next((each for each in said if block in each.content), None)
+        for block in message["content"]:
+            if block["type"] not in THINKING:
+                continue
+            where = f"messages.{number}.content.0: "
+            origin = next((answer for answer in said if block in answer.content), None)
             if origin is None:
-                yield where
-            elif _prefix(request, number) != _prefix(
-                origin.request, len(origin.request["messages"])
-            ):
+                yield f"{where}Invalid `signature` in `thinking` block."
+            elif _prefix(request, number) != _prefix(origin.request):
                 yield (
-                    f"{where} The block is bound to a different conversation. Remove"
-                    " the block."
+                    f"{where}Invalid `signature` in `thinking` block. The block is"
+                    " bound to a different conversation. Remove the block."
                 )
 
 
-def _prefix(request: JsonObject, number: int) -> str:
-    return json.dumps(
-        [request.get("system"), request.get("tools"), request["messages"][:number]],
-        sort_keys=True,
-    )
+def _prefix(request: JsonObject, number: int | None = None) -> str:
+    """Return the JSON that a model read before a message; all without a number."""
+    before = [request.get("system"), request.get("tools"), request["messages"][:number]]
+    return json.dumps(before, sort_keys=True)
 
 
 def _without_thinking(content: Sequence[Any]) -> list[JsonObject]:
     """Return the part of a model's answer that must come back, even if it is
     malformed.
     """
-    blocks = [
-        block
-        for block in content
-        if isinstance(block, dict) and block.get("type") not in THINKING
-    ]
-    return [block for block in blocks if str(block.get("text", "…")).strip()]
+    blocks = [block for block in content if isinstance(block, dict)]
+    spoken = [block for block in blocks if block.get("type") not in THINKING]
+    return [block for block in spoken if str(block.get("text", "…")).strip()]
 
 
 def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
@@ -341,58 +252,51 @@ def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
     for message in messages:
         for block in message["content"]:
             yield block
-            yield from (
-                block.get("content", ()) if block["type"] == "tool_result" else ()
-            )
+            if block["type"] == "tool_result":
+                yield from block.get("content", ())
 
 
 @dataclass
 class MessagesServer(Service):
     api_key: str = API_KEY
 
-    def _denial_of(self, posted: Posted, request: JsonObject) -> Refusal | None:
+    def _denial_of(self, posted: Posted, request: JsonObject) -> Reply | None:
         if posted.path != "/v1/messages":
-            return Refusal(f"Not found: {posted.path}", 404, "not_found_error")
+            return error(404, "not_found_error", f"Not found: {posted.path}")
         if posted.headers.get("x-api-key") != self.api_key:
-            return Refusal("invalid x-api-key", 401, "authentication_error")
+            return error(401, "authentication_error", "invalid x-api-key")
         if "anthropic-version" not in posted.headers:
-            return Refusal("anthropic-version: header is required")
-        kinds = [tool.get("type", "") for tool in request.get("tools", ())]
+            return self._error("anthropic-version: header is required")
         betas = posted.headers.get("anthropic-beta", "")
-        if lacking := [kind for kind in kinds if BETAS.get(kind, "") not in betas]:
-            return Refusal(
-                f"tools.0: Input tag '{lacking[0]}' does not match any of the expected"
-                " tags"
-            )
+        for tool in request.get("tools", ()):
+            kind = tool.get("type", "")
+            if BETAS.get(kind, "") not in betas:
+                return self._error(
+                    f"tools.0: Input tag '{kind}' does not match any of the expected"
+                    " tags"
+                )
         return None
 
     def _problems_of(self, request: JsonObject) -> Iterator[str]:
-        return chain(*(rule(request) for rule in RULES), history(request, self.said))
+        yield from _fields(request)
+        yield from _tools(request)
+        yield from _shape(request["messages"])
+        yield from _pairing(request["messages"])
+        yield from _images(request)
+        yield from _history(request, self.said)
 
-    def _error(self, refusal: Refusal) -> Reply:
-        return error(
-            refusal.status, refusal.kind or "invalid_request_error", refusal.message
-        )
+    def _error(self, message: str) -> Reply:
+        return error(400, "invalid_request_error", message)
 
-    def _kept(self, reply: Reply, request: Any) -> Reply:
-        """Return the reply with an id on each call and a signature on each thought,
-        remembered for the next check.
-        """
-        if isinstance(reply.body, bytes) or not isinstance(
-            reply.body.get("content"), list
-        ):
-            return reply
-        content = json.loads(json.dumps(reply.body["content"]))
-        for number, block in enumerate(content):
-            for name, value in (("id", "toolu"), ("signature", "signed")):
+    def _keep(self, body: dict[str, Any], request: JsonObject) -> None:
+        """Put an id on each call and a signature on each thought."""
+        content = body.get("content")
+        if not isinstance(content, list):
+            return
+        body.setdefault("model", f"{request['model']}-20260901")
+        number = len(self.said)
+        for place, block in enumerate(content):
+            for name, prefix in (("id", "toolu"), ("signature", "signed")):
                 if isinstance(block, dict) and block.get(name) == "":
-                    block[name] = f"{value}_{len(self.said)}_{number}"
+                    block[name] = f"{prefix}_{number}_{place}"
         self.said.append(Said(content, request))
-        return replace(
-            reply,
-            body={
-                "model": f"{request['model']}-20260901",
-                **reply.body,
-                "content": content,
-            },
-        )

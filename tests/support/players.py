@@ -4,9 +4,9 @@ its service.
 
 A player serves the replies for a list of turns, with the planner that asks for them:
 
-    with PLAYERS["anthropic"].asked([Said((Click(720, 450),), "Open it.")]) as (server,
-    planner):
-        VncUseAgent(planner=planner, …).run("Open the basket")
+    player = PLAYERS["anthropic"]
+    with player.conversation([player.click("I open it."), player.done]) as conversation:
+        assert conversation.actions() == [MIDDLE]
 """
 
 from __future__ import annotations
@@ -33,25 +33,18 @@ from pytest_vnc_use.types import (
     Action,
     Click,
     Decision,
-    Drag,
     Frame,
     FrameRef,
-    KeyCombo,
     ModelExchange,
-    Move,
     Observation,
-    Reading,
     Report,
     Ruling,
-    Scroll,
     Step,
     Turn,
-    TypeText,
-    Verdict,
     Wait,
     ignore_report,
 )
-from pytest_vnc_use.types.protocols import Judge, Planner, Reader
+from pytest_vnc_use.types.protocols import Judge, Planner
 from support import (
     chat_server,
     gemini_server,
@@ -63,19 +56,25 @@ from support.json_server import Reply, Script
 
 ALLOWED = Ruling("allow", "rule 1")
 QUICK = Backoff(first_wait_s=0.01, max_wait_s=0.02)
+WIDTH = 1440
+HEIGHT = 900
+MIDDLE = Click(WIDTH // 2, HEIGHT // 2)
 
 
 def into(exchanges: list[ModelExchange]) -> Report:
     """Return a report that keeps the exchanges, and not what is reported before each of
     them.
     """
-    return lambda event: (
-        exchanges.append(event) if isinstance(event, ModelExchange) else None
-    )
+
+    def report(event: object) -> None:
+        if isinstance(event, ModelExchange):
+            exchanges.append(event)
+
+    return report
 
 
 @cache
-def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
+def frame_of(colour: int, width: int = WIDTH, height: int = HEIGHT) -> Frame:
     """Return a screen of one colour; with a palette, it is made in a tenth of the
     time.
     """
@@ -90,7 +89,6 @@ class History:
     own.
     """
 
-    task: str = "Open the basket"
     turns: list[Turn] = field(default_factory=list)
     pngs: dict[str, bytes] = field(default_factory=dict)
     steps: int = 0
@@ -104,27 +102,26 @@ class History:
         return frame.ref
 
     def observation(self, report: Report = ignore_report) -> Observation:
-        turns = tuple(self.turns)
         return Observation(
-            self.task,
+            "Open the basket",
             self.first,
             self.screen,
-            turns,
+            tuple(self.turns),
             lambda ref: self.pngs[ref.digest],
             report,
         )
 
     def perform(self, decision: Decision, **changes: Any) -> None:
         """Add one step a proposal; `changes` are fields of every step."""
-        turn = Turn(decision)
+        number = len(self.turns) + 1
+        steps = []
         for proposal in decision.proposals:
             self.steps += 1
-            before, self.screen = self.screen, self._new_screen()
-            step = Step(
-                self.steps, len(self.turns) + 1, proposal, ALLOWED, before, self.screen
-            )
-            turn = replace(turn, steps=(*turn.steps, replace(step, **changes)))
-        self.turns.append(turn)
+            before = self.screen
+            self.screen = self._new_screen()
+            step = Step(self.steps, number, proposal, ALLOWED, before, self.screen)
+            steps.append(replace(step, **changes))
+        self.turns.append(Turn(decision, steps=tuple(steps)))
 
 
 @dataclass
@@ -133,13 +130,10 @@ class Conversation:
     planner: Planner
     exchanges: list[ModelExchange] = field(default_factory=list)
     history: History = field(default_factory=History)
-    is_refused: bool = False
-    """Whether the test expects that the service refuses a request."""
 
     def decide(self, timeout_s: float = 20.0) -> Decision:
-        return self.planner.decide(
-            self.history.observation(into(self.exchanges)), timeout_s=timeout_s
-        )
+        observation = self.history.observation(into(self.exchanges))
+        return self.planner.decide(observation, timeout_s=timeout_s)
 
     def act(self, **changes: Any) -> Decision:
         decision = self.decide()
@@ -150,169 +144,75 @@ class Conversation:
         return [proposal.action for proposal in self.act(**changes).proposals]
 
 
-WIDTH = 1440
-HEIGHT = 900
-MIDDLE = Click(WIDTH // 2, HEIGHT // 2)
-Toolset = Mapping[type[Any], Callable[[Any], Any]]
-"""By the type of an action, the same in a toolset: a name and arguments, or arguments
-alone.
-"""
-
-
 @dataclass(frozen=True)
 class Said:
-    actions: tuple[Action, ...]
+    """Clicks and waits of one turn."""
+
+    actions: tuple[Click | Wait, ...]
     text: str = ""
 
 
-def _grid(x: int, y: int) -> tuple[int, int]:
-    return round(x * 1000 / WIDTH), round(y * 1000 / HEIGHT)
+def _grid(action: Click) -> tuple[int, int]:
+    return round(action.x * 1000 / WIDTH), round(action.y * 1000 / HEIGHT)
 
 
-def _on_grid(names: str, *points: tuple[int, int]) -> dict[str, int]:
-    values = chain.from_iterable(_grid(*point) for point in points)
-    return dict(zip(names.split(), values, strict=True))
+def _on_grid(action: Click | Wait) -> tuple[str, Any]:
+    """Return a call of Gemini's tools, or a command."""
+    if isinstance(action, Wait):
+        return "wait", {"seconds": action.duration_s}
+    return "click", dict(zip("xy", _grid(action), strict=True))
 
 
-def _wheel_px(action: Scroll, up: int) -> int:
-    return action.clicks * (up if action.direction == "up" else -up)
+def _claudes(action: Click | Wait) -> tuple[str, Any]:
+    if isinstance(action, Wait):
+        return "wait", {"duration": action.duration_s}
+    return "left_click", {"coordinate": [action.x, action.y]}
 
 
-GEMINI: Toolset = {
-    Click: lambda a: ("click", _on_grid("x y", (a.x, a.y))),
-    Move: lambda a: ("move", _on_grid("x y", (a.x, a.y))),
-    Drag: lambda a: (
-        "drag_and_drop",
-        _on_grid("start_x start_y end_x end_y", (a.x, a.y), (a.to_x, a.to_y)),
-    ),
-    Scroll: lambda a: (
-        "scroll",
-        {
-            **_on_grid("x y", (a.x, a.y)),
-            "direction": a.direction,
-            "magnitude_in_wheel_clicks": a.clicks,
-        },
-    ),
-    TypeText: lambda a: ("type", {"text": a.text}),
-    KeyCombo: lambda a: ("hotkey", {"keys": list(a.keys)}),
-    Wait: lambda a: ("wait", {"seconds": a.duration_s}),
-}
-COMMANDS: Toolset = {
-    **GEMINI,
-    Drag: lambda a: (
-        "drag",
-        _on_grid("from_x from_y to_x to_y", (a.x, a.y), (a.to_x, a.to_y)),
-    ),
-    Scroll: lambda a: (
-        "scroll",
-        {**_on_grid("x y", (a.x, a.y)), "direction": a.direction, "clicks": a.clicks},
-    ),
-    TypeText: lambda a: ("type_text", {"text": a.text}),
-    KeyCombo: lambda a: ("press_key", {"key": "+".join(a.keys)}),
-}
-COMPUTER_USE: Toolset = {
-    Click: lambda a: {"action": "left_click", "coordinate": _grid(a.x, a.y)},
-    Move: lambda a: {"action": "mouse_move", "coordinate": _grid(a.x, a.y)},
-    Drag: lambda a: {"action": "left_click_drag", "coordinate": _grid(a.to_x, a.to_y)},
-    Scroll: lambda a: {
-        "action": "scroll",
-        "coordinate": _grid(a.x, a.y),
-        "pixels": _wheel_px(a, 100),
-    },
-    TypeText: lambda a: {"action": "type", "text": a.text},
-    KeyCombo: lambda a: {"action": "key", "keys": list(a.keys)},
-    Wait: lambda a: {"action": "wait", "time": a.duration_s},
-}
-CLAUDE: Toolset = {
-    Click: lambda a: ("left_click", {"coordinate": [a.x, a.y]}),
-    Move: lambda a: ("mouse_move", {"coordinate": [a.x, a.y]}),
-    Drag: lambda a: (
-        "left_click_drag",
-        {"start_coordinate": [a.x, a.y], "coordinate": [a.to_x, a.to_y]},
-    ),
-    Scroll: lambda a: (
-        "scroll",
-        {
-            "coordinate": [a.x, a.y],
-            "scroll_direction": a.direction,
-            "scroll_amount": a.clicks,
-        },
-    ),
-    TypeText: lambda a: ("type", {"text": a.text}),
-    KeyCombo: lambda a: ("key", {"text": "+".join(a.keys)}),
-    Wait: lambda a: ("wait", {"duration": a.duration_s}),
-}
-OPENAI: Toolset = {
-    Click: lambda a: {"type": "click", "button": "left", "x": a.x, "y": a.y},
-    Move: lambda a: {"type": "move", "x": a.x, "y": a.y},
-    Drag: lambda a: {
-        "type": "drag",
-        "path": [{"x": a.x, "y": a.y}, {"x": a.to_x, "y": a.to_y}],
-    },
-    Scroll: lambda a: {
-        "type": "scroll",
-        "x": a.x,
-        "y": a.y,
-        "scroll_x": 0,
-        "scroll_y": _wheel_px(a, -100),
-    },
-    TypeText: lambda a: {"type": "type", "text": a.text},
-    KeyCombo: lambda a: {"type": "keypress", "keys": list(a.keys)},
-    Wait: lambda a: {"type": "wait"},
-}
-VNC_COMMAND: Toolset = {
-    Click: lambda a: {"action": "mouse_click", "x": a.x, "y": a.y},
-    Move: lambda a: {"action": "hover", "x": a.x, "y": a.y},
-    Drag: lambda a: {
-        "action": "mouse_drag",
-        "x": a.x,
-        "y": a.y,
-        "toX": a.to_x,
-        "toY": a.to_y,
-    },
-    Scroll: lambda a: {
-        "action": "scroll",
-        "x": a.x,
-        "y": a.y,
-        "direction": a.direction,
-        "amount": a.clicks,
-    },
-    TypeText: lambda a: {"action": "paste", "text": a.text},
-    KeyCombo: lambda a: {"action": "key_combo", "keys": list(a.keys)},
-    Wait: lambda a: {"action": "wait", "ms": a.duration_s * 1000},
-}
+def _openais(action: Click | Wait) -> dict[str, Any]:
+    if isinstance(action, Wait):
+        return {"type": "wait"}
+    return {"type": "click", "button": "left", "x": action.x, "y": action.y}
 
 
-def _in(toolset: Toolset, said: Said) -> list[Any]:
-    return [toolset[type(action)](action) for action in said.actions]
+def _qwens(action: Click | Wait) -> tuple[str, Any]:
+    arguments: dict[str, Any] = {"action": "left_click"}
+    if isinstance(action, Wait):
+        arguments = {"action": "wait", "time": action.duration_s}
+    else:
+        arguments["coordinate"] = _grid(action)
+    return "computer_use", arguments
+
+
+def _vnc_command(action: Click | Wait) -> dict[str, Any]:
+    if isinstance(action, Wait):
+        return {"action": "wait", "ms": action.duration_s * 1000}
+    return {"action": "mouse_click", "x": action.x, "y": action.y}
 
 
 def _turn_of_commands(said: Said) -> Reply:
-    named = _in(COMMANDS, said)
-    batch = {
-        "actions": [
-            {"command": name, "arguments": arguments} for name, arguments in named
-        ]
-    }
-    return chat_server.calls(
-        *(named if len(named) == 1 else [("batch", batch)]), words=said.text
-    )
+    named = [_on_grid(action) for action in said.actions]
+    if len(named) > 1:
+        batch = [{"command": name, "arguments": given} for name, given in named]
+        named = [("batch", {"actions": batch})]
+    return chat_server.calls(*named, words=said.text)
 
 
 def _turn_of_a_queue(said: Said) -> Reply:
-    named = _in(VNC_COMMAND, said)
-    queue = (
-        ("action_queue", {"actions": named})
-        if len(named) > 1
-        else ("vnc_command", named[0])
-    )
-    return chat_server.calls(queue, words=said.text)
+    actions = [_vnc_command(action) for action in said.actions]
+    named: tuple[str, Any] = ("vnc_command", actions[0])
+    if len(actions) > 1:
+        named = ("action_queue", {"actions": actions})
+    return chat_server.calls(named, words=said.text)
 
 
-def _qwens_turn(said: Said) -> Reply:
-    return chat_server.calls(
-        *(("computer_use", call) for call in _in(COMPUTER_USE, said)), words=said.text
-    )
+def _complete(words: str) -> Reply:
+    return chat_server.call("task_complete", summary=words)
+
+
+def _terminate(words: str) -> Reply:
+    end = {"action": "terminate", "status": "success", "text": words}
+    return chat_server.call("computer_use", **end)
 
 
 @dataclass(frozen=True)
@@ -339,21 +239,12 @@ class Player:
     def click(self, words: str = "") -> Any:
         return self.say(Said((MIDDLE,), words))
 
-    def turns(self, task: Sequence[Said]) -> list[Said]:
-        if not self.one_by_one:
-            return [*task]
-        turns = []
-        for said in task:
-            turns += [Said((action,), said.text) for action in said.actions]
-        return turns
-
     @contextmanager
     def conversation(
         self,
         replies: Script = (),
         *,
         serve: Mapping[str, Any] = MappingProxyType({}),
-        history: History | None = None,
         **options: Any,
     ) -> Iterator[Conversation]:
         """Yield a conversation of the planner with the fake server with settings
@@ -361,28 +252,18 @@ class Player:
         """
         with self.serve(replies, **serve) as server:
             planner = self.planner(server, **{"backoff": QUICK, **options})
-            conversation = Conversation(server, planner, history=history or History())
-            yield conversation
-            assert conversation.is_refused or server.refusals == []
-
-    @contextmanager
-    def replying(
-        self, replies: Script, **options: Any
-    ) -> Iterator[tuple[Any, Planner]]:
-        with self.serve(replies) as server:
-            yield server, self.planner(server, **options)
-
-    def asked(
-        self, task: Sequence[Said], **options: Any
-    ) -> AbstractContextManager[tuple[Any, Planner]]:
-        return self.replying([*map(self.say, self.turns(task)), self.done], **options)
+            yield Conversation(server, planner)
+            assert server.refusals == []
 
 
 def _native(kind: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
     """Return what makes a planner or a judge that asks a server."""
-    return lambda server, **options: kind(
-        **{"api_key": server.api_key, "base_url": server.url, **settings, **options}
-    )
+
+    def made(server: Any, **options: Any) -> Any:
+        place = {"api_key": server.api_key, "base_url": server.url}
+        return kind(**{**place, **settings, **options})
+
+    return made
 
 
 def _chat_player(
@@ -392,21 +273,11 @@ def _chat_player(
     return Player(chat_server.ChatServer, planner, say, end, chat_server.call, **more)
 
 
-def _complete(words: str) -> Reply:
-    return chat_server.call("task_complete", summary=words)
-
-
-def _terminate(words: str) -> Reply:
-    return chat_server.call(
-        "computer_use", action="terminate", status="success", text=words
-    )
-
-
 PLAYERS = {
     "gemini": Player(
         gemini_server.GeminiServer,
         _native(GeminiComputerUse),
-        lambda said: gemini_server.calls(*_in(GEMINI, said), words=said.text),
+        lambda said: gemini_server.calls(*map(_on_grid, said.actions), words=said.text),
         gemini_server.text,
         lambda name, /, **args: gemini_server.calls((name, args)),
     ),
@@ -417,19 +288,26 @@ PLAYERS = {
         "vnc_command", _turn_of_a_queue, _complete
     ),
     "openai-compatible, computer_use": _chat_player(
-        "computer_use", _qwens_turn, _terminate, one_by_one=True
+        "computer_use",
+        lambda said: chat_server.calls(*map(_qwens, said.actions), words=said.text),
+        _terminate,
+        one_by_one=True,
     ),
     "anthropic": Player(
         messages_server.MessagesServer,
         _native(AnthropicComputer),
-        lambda said: messages_server.uses(*_in(CLAUDE, said), words=said.text),
+        lambda said: messages_server.uses(
+            *map(_claudes, said.actions), words=said.text
+        ),
         messages_server.text,
         lambda name, /, **args: messages_server.uses((name, args), toolset=None),
     ),
     "openai": Player(
         responses_server.ResponsesServer,
         _native(OpenAIComputer),
-        lambda said: responses_server.acts(*_in(OPENAI, said), words=said.text),
+        lambda said: responses_server.acts(
+            *map(_openais, said.actions), words=said.text
+        ),
         responses_server.text,
         lambda name, /, **args: responses_server.calls(name, json.dumps(args)),
     ),
@@ -457,24 +335,13 @@ def says(request: Any, words: str) -> bool:
 
 
 def screens_of(request: Any) -> list[str]:
-    texts = (text.removeprefix("data:image/png;base64,") for text in texts_of(request))
-    return [
-        hashlib.sha256(base64.b64decode(text)).hexdigest()
-        for text in texts
-        if text.startswith("iVBOR")
-    ]
-
-
-CLAIM = "The basket shows 2 apples."
-QUESTION = "How many apples are in the basket?"
-COUNT = {
-    "type": "object",
-    "properties": {"apples": {"$ref": "#/$defs/Count"}},
-    "required": ["apples"],
-    "additionalProperties": False,
-    "$defs": {"Count": {"type": "integer", "description": "how many"}},
-}
-KEY = "a-key-for-the-tests"
+    """Return the digests of the screenshots in a request."""
+    digests = []
+    for text in texts_of(request):
+        data = text.removeprefix("data:image/png;base64,")
+        if data.startswith("iVBOR"):
+            digests.append(hashlib.sha256(base64.b64decode(data)).hexdigest())
+    return digests
 
 
 @dataclass(frozen=True)
@@ -526,61 +393,6 @@ KINDS = {
 }
 
 
-@dataclass
-class Court:
-    """A judge, the service that it asks, the frame for its claims, and the exchanges
-    that it reported.
-    """
-
-    server: Any
-    judge: Judge
-    frame: Frame = field(default_factory=lambda: frame_of(7))
-    exchanges: list[ModelExchange] = field(default_factory=list)
-
-    def ask(self) -> Verdict:
-        return self.judge.judge(
-            CLAIM, self.frame, timeout_s=20.0, report=into(self.exchanges)
-        )
-
-    def read(self) -> Reading:
-        assert isinstance(self.judge, Reader)
-        return self.judge.read(
-            QUESTION, COUNT, self.frame, timeout_s=20.0, report=into(self.exchanges)
-        )
-
-    @property
-    def bodies(self) -> list[Any]:
-        return [exchange.request for exchange in self.exchanges]
-
-
-@contextmanager
-def judges(
-    kind: Kind,
-    *replies: Any,
-    serve: Mapping[str, Any] = MappingProxyType({}),
-    **settings: Any,
-) -> Iterator[Court]:
-    with kind.server(replies, api_key=KEY, **serve) as server:
-        yield Court(server, kind.judge(server, **settings))
-
-
 def opinion(**changes: Any) -> str:
-    return json.dumps(
-        {
-            "reason": "The row says 2 apples.",
-            "verdict": "holds",
-            "box_2d": None,
-            **changes,
-        }
-    )
-
-
-def value(**changes: Any) -> str:
-    return json.dumps(
-        {
-            "reason": "The row says 2 apples.",
-            "value": {"apples": 2},
-            "box_2d": None,
-            **changes,
-        }
-    )
+    answer = {"reason": "The row says 2 apples.", "verdict": "holds", "box_2d": None}
+    return json.dumps({**answer, **changes})

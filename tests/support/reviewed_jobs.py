@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from support.forked_python import run_python
+from support.pad_sessions import QUIET
 
 _CONFTEST = """
 import pytest
@@ -32,13 +33,6 @@ def conftest_of(*clicks: tuple[int, int], judge: str = "Says()") -> str:
 
 def run_job(*options: str, ci: str = "", **environment: str) -> str:
     """Return the last line of a session of pytest in the working directory."""
-    done = run_python(
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        *options,
-        cwd=Path.cwd(),
-        env={**os.environ, "CI": ci, **environment},
-        timeout=400,
-    )
+    env = {**os.environ, "CI": ci, **environment}
+    done = run_python("pytest", *QUIET, *options, cwd=Path.cwd(), env=env, timeout=400)
     return done.stdout.splitlines()[-1]

@@ -60,21 +60,21 @@ def cut_text(length: int, text: bytes = b"") -> bytes:
 
 
 def compact_length(length: int) -> bytes:
+    """Return a length of up to 22 bits as Tight has it, with 7 bits in a byte."""
+    low = length & 127
     if length < 1 << 7:
-        return bytes([length])
+        return bytes([low])
     if length < 1 << 14:
-        return bytes([length & 127 | 128, length >> 7])
-    return bytes([length & 127 | 128, length >> 7 & 127 | 128, length >> 14])
+        return bytes([low | 128, length >> 7])
+    return bytes([low | 128, length >> 7 & 127 | 128, length >> 14])
 
 
 def image(width: int, height: int, colours: int, seed: int) -> Pixels:
     chance = np.random.default_rng(seed)
     palette = chance.integers(0, 1 << 24, colours, np.uint32)
     lengths = chance.choice([1, 1, 2, 7, 300], width * height)
-    indices = np.repeat(chance.integers(0, colours, width * height), lengths)[
-        : width * height
-    ]
-    return palette[indices].reshape(height, width)
+    indices = np.repeat(chance.integers(0, colours, width * height), lengths)
+    return palette[indices[: width * height]].reshape(height, width)
 
 
 def blue_first(pixels: Pixels) -> bytes:

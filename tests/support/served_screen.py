@@ -117,17 +117,15 @@ class Viewer(socketserver.StreamRequestHandler):
                 )
 
     def pointed(self, buttons: int, x: int, y: int) -> Iterator[Motion]:
-        changed, self.buttons = buttons ^ self.buttons, buttons
+        changed = buttons ^ self.buttons
+        self.buttons = buttons
         if (x, y) != self.at:
             self.at = x, y
             yield Move(x, y)
         for number, button in enumerate(BUTTONS):
             if changed >> number & 1:
-                yield (
-                    MouseDown(x, y, button)
-                    if buttons >> number & 1
-                    else MouseUp(x, y, button)
-                )
+                is_down = buttons >> number & 1
+                yield MouseDown(x, y, button) if is_down else MouseUp(x, y, button)
         for number, direction in enumerate(WHEEL, len(BUTTONS)):
             if changed & buttons & 1 << number:
                 yield Scroll(x, y, direction, 1)

@@ -80,6 +80,13 @@ _COLOURS = (
 )
 _BUTTONS = {1: "left", 2: "middle", 3: "right"}
 _WHEEL = {4: "up", 5: "down", 6: "left", 7: "right"}
+_DIRECTIONS = {"Press": "down", "Release": "up"}
+_POINTED = re.compile(
+    r"Button(Press|Release) .*?root:\((\d+),(\d+)\),.*?button (\d+), same", re.S
+)
+_TYPED = re.compile(
+    r"KeyPress .*?XLookupString gives \d+ bytes: \(([0-9a-f ]+)\)", re.S
+)
 
 
 @contextmanager
@@ -88,9 +95,8 @@ def tigervnc(directory: Path, password: str | None = None) -> Iterator[Stage]:
 
         def resize(size: Size) -> None:
             mode = f"{size[0]}x{size[1]}"
-            stage.server.output_of(
-                "xrandr", "--fb", mode, "--output", "VNC-0", "--mode", mode
-            )
+            command = f"xrandr --fb {mode} --output VNC-0 --mode {mode}"
+            stage.server.output_of(*command.split())
 
         stage.resize = resize
         yield stage
@@ -111,10 +117,9 @@ def x11vnc(directory: Path, password: str | None = None) -> Iterator[Stage]:
         whole = stage.truth
 
         def resize(size: Size) -> None:
-            clip = f"clip:{size[0]}x{size[1]}+0+0"
-            stage.server.output_of(
-                "x11vnc", "-display", stage.server.display, "-remote", clip
-            )
+            clip = f"-remote clip:{size[0]}x{size[1]}+0+0"
+            command = f"x11vnc -display {stage.server.display} {clip}"
+            stage.server.output_of(*command.split())
             stage.truth = lambda: whole()[: size[1], : size[0]]
 
         stage.resize = resize
@@ -130,33 +135,19 @@ def _on_x(
 ) -> Iterator[Stage]:
     log = directory / "xev"
     secret = vnc_servers.password_file(directory, password) if password else None
-    listen = [
-        "stdbuf",
-        "-oL",
-        "xev",
-        "-root",
-        "-event",
-        "keyboard",
-        "-event",
-        "button",
-        "-event",
-        "property",
-    ]
-    drawings = itertools.cycle(
-        [("-mod", "16", "16"), ("-mod", "5", "7"), ("-solid", "#1f6fb2")]
-    )
+    listen = "stdbuf -oL xev -root -event keyboard -event button -event property"
+    drawings = itertools.cycle(("-mod 16 16", "-mod 5 7", "-solid #1f6fb2"))
     require("xev")
     with (
         start(SIZE, secret, **options) as server,
         log.open("wb") as out,
-        server.run(*listen, stdout=out.fileno()),
+        server.run(*listen.split(), stdout=out.fileno()),
         server.run("xterm", "-geometry", "40x12+200+150", "-e", _COLOURS),
     ):
 
         def receives() -> bool:
-            server.output_of(
-                "xprop", "-root", "-f", "PROBE", "8s", "-set", "PROBE", "received"
-            )
+            probe = "xprop -root -f PROBE 8s -set PROBE received"
+            server.output_of(*probe.split())
             return b"PropertyNotify" in log.read_bytes()
 
         def received() -> list[str]:
@@ -171,7 +162,7 @@ def _on_x(
             server,
             lambda: _truth(server),
             received,
-            lambda: server.output_of("xsetroot", *next(drawings)),
+            lambda: server.output_of("xsetroot", *next(drawings).split()),
         )
         stage.repaint()
         yield stage
@@ -181,22 +172,13 @@ def _lines_of(event: str) -> Iterator[str]:
     """Yield the change that one event tells; nothing if xev has not written all of it
     yet.
     """
-    pointed = re.match(
-        r"Button(Press|Release) .*?root:\((\d+),(\d+)\),.*?button (\d+), same",
-        event,
-        re.S,
-    )
-    if pointed and int(pointed[4]) in _BUTTONS:
-        yield (
-            f"{'down' if pointed[1] == 'Press' else 'up'} {_BUTTONS[int(pointed[4])]}"
-            f" {pointed[2]} {pointed[3]}"
-        )
-    elif pointed and pointed[1] == "Press":
-        yield f"wheel {_WHEEL[int(pointed[4])]}"
-    typed = re.match(
-        r"KeyPress .*?XLookupString gives \d+ bytes: \(([0-9a-f ]+)\)", event, re.S
-    )
-    if typed:
+    if pointed := _POINTED.match(event):
+        kind, x, y, number = pointed.groups()
+        if int(number) in _BUTTONS:
+            yield f"{_DIRECTIONS[kind]} {_BUTTONS[int(number)]} {x} {y}"
+        elif kind == "Press":
+            yield f"wheel {_WHEEL[int(number)]}"
+    if typed := _TYPED.match(event):
         yield from (f"key {chr(int(code, 16))!r}" for code in typed[1].split())
 
 
@@ -220,6 +202,10 @@ def _truth(server: VncServer) -> Pixels:
 # of the screen.
 
 _AXIS_MAX = 0x7FFF
+_MOVED = re.compile(r"input_event_abs con .*, axis (\w), value (0x[0-9a-f]+)")
+_BUTTON = re.compile(
+    r"input_event_btn con .*, button ([a-z]+)(?:-([a-z]+))?, down (\d)"
+)
 _BOOT_SECTOR = bytes.fromhex(
     "31c0 8ed8 8ed0 bc007c"  # xor ax, ax; mov ds, ax; mov ss, ax; mov sp, 0x7c00
     "b80300 cd10"  # video mode 3: text of 80 x 25
@@ -232,6 +218,13 @@ _BOOT_SECTOR = bytes.fromhex(
     "b40e bb0700 cd10 ebed"  # show it; to next
     "b81200 cd10 ebe6"  # wide: video mode 0x12; to next
 ).ljust(510, b"\0") + bytes.fromhex("55aa")
+
+_MACHINE = (
+    "qemu-system-x86_64 -nodefaults -machine pc -accel tcg -m 16 -display none"
+    " -vga std -usb -device usb-tablet -qmp stdio"
+    " -drive file=boot,format=raw,if=floppy,read-only=on"
+    " -debugcon file:typed -trace input_event_* -D trace"
+)
 
 
 class _Guest:
@@ -279,83 +272,42 @@ class _Guest:
     def _pointed(self) -> Iterator[str]:
         """Yield the pointer's events; QEMU counts each axis from 0 to 0x7fff."""
         height, width, _ = self.truth().shape
+        size = {"x": width, "y": height}
         at = {"x": 0, "y": 0}
         for line in (self._dir / "trace").read_text().splitlines():
-            if moved := re.search(
-                r"input_event_abs con .*, axis (\w), value (0x[0-9a-f]+)", line
-            ):
-                at[moved[1]] = round(
-                    int(moved[2], 16) * {"x": width, "y": height}[moved[1]] / _AXIS_MAX
-                )
-            elif button := re.search(
-                r"input_event_btn con .*, button ([a-z]+)(?:-([a-z]+))?, down (\d)",
-                line,
-            ):
-                if button[2] is None:
-                    yield (
-                        f"{'down' if button[3] == '1' else 'up'} {button[1]} {at['x']}"
-                        f" {at['y']}"
-                    )
-                elif button[3] == "1":
-                    yield f"wheel {button[2]}"
+            if moved := _MOVED.search(line):
+                axis, value = moved.groups()
+                at[axis] = round(int(value, 16) * size[axis] / _AXIS_MAX)
+            elif button := _BUTTON.search(line):
+                name, direction, is_down = button.groups()
+                if direction is None:
+                    kind = "down" if is_down == "1" else "up"
+                    yield f"{kind} {name} {at['x']} {at['y']}"
+                elif is_down == "1":
+                    yield f"wheel {direction}"
 
 
 @contextmanager
 def qemu(directory: Path, password: str | None = None) -> Iterator[Stage]:
     """Yield QEMU; its size is that of VGA's text."""
-    boot = directory / "boot"
-    boot.write_bytes(_BOOT_SECTOR)
-    machine = [
-        "-nodefaults",
-        "-machine",
-        "pc",
-        "-accel",
-        "tcg",
-        "-m",
-        "16",
-        "-display",
-        "none",
-        "-vga",
-        "std",
-    ]
-    devices = [
-        "-usb",
-        "-device",
-        "usb-tablet",
-        "-drive",
-        f"file={boot},format=raw,if=floppy,read-only=on",
-    ]
-    logs = [
-        "-debugcon",
-        f"file:{directory / 'typed'}",
-        "-trace",
-        "input_event_*",
-        "-D",
-        str(directory / "trace"),
-    ]
-    secret = ["-object", f"secret,id=vnc,data={password}"] if password else []
-    command = [
-        "qemu-system-x86_64",
-        *machine,
-        *devices,
-        *logs,
-        *secret,
-        "-qmp",
-        "stdio",
-    ]
-    secured = ",password-secret=vnc" if password else ""
+    (directory / "boot").write_bytes(_BOOT_SECTOR)
+    command = _MACHINE
+    secured = ""
+    if password:
+        command += f" -object secret,id=vnc,data={password}"
+        secured = ",password-secret=vnc"
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with on_free_port(
-        lambda port: running(
-            *command, "-vnc", f"127.0.0.1:{port - 5900}{secured}", **pipes
-        )
-    ) as server:
+
+    def start(port: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        screen = f"127.0.0.1:{port - 5900}{secured}"
+        return running(*command.split(), "-vnc", screen, cwd=directory, **pipes)
+
+    with on_free_port(start) as server:
         guest = _Guest(server.process, directory)
         wait_for(lambda: guest.typed() == b".", "the guest's start")
         # No driver of the guest's asks for the tablet.
-        (tablet,) = (
-            mouse["index"] for mouse in guest.ask("query-mice") if mouse["absolute"]
-        )
+        mice = guest.ask("query-mice")
+        (tablet,) = (mouse["index"] for mouse in mice if mouse["absolute"])
         guest.ask("human-monitor-command", **{"command-line": f"mouse_set {tablet}"})
         yield Stage(
             server,
@@ -368,7 +320,6 @@ def qemu(directory: Path, password: str | None = None) -> Iterator[Stage]:
 
 # A Qt program: on Qt's own VNC platform, and on sway, whose screen wayvnc shows.
 
-_CANVAS = (sys.executable, str(PROGRAMS / "canvas.py"))
 _NOBODY = 65534
 _COLOURS_OF_A_DESKTOP = 10
 _HEADLESS = {
@@ -407,25 +358,40 @@ class _Canvas:
 
 
 @contextmanager
+def _run_canvas(
+    log: Path, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    command = (sys.executable, str(PROGRAMS / "canvas.py"))
+    with (
+        log.open("wb") as out,
+        running(
+            *command,
+            environment=environment,
+            stdin=subprocess.PIPE,
+            stdout=out.fileno(),
+        ) as process,
+    ):
+        yield process
+
+
+@contextmanager
 def qt(directory: Path) -> Iterator[Stage]:
     require_pyside()
     log = directory / "received"
     grabbed = directory / "grabbed.ppm"
     platform = f"vnc:size={SIZE[0]}x{SIZE[1]}:depth=32:port="
-    with log.open("wb") as out:
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": out.fileno()}
-        with on_free_port(
-            lambda port: running(
-                *_CANVAS, environment={"QT_QPA_PLATFORM": f"{platform}{port}"}, **pipes
-            )
-        ) as server:
-            canvas = _Canvas(server.process, log)
 
-            def truth() -> Pixels:
-                canvas.obey(f"grab {grabbed}")
-                return _rgb(grabbed.read_bytes())
+    def start(port: int) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return _run_canvas(log, {"QT_QPA_PLATFORM": f"{platform}{port}"})
 
-            yield Stage(server, truth, canvas.received, canvas.repaint, wheel=False)
+    with on_free_port(start) as server:
+        canvas = _Canvas(server.process, log)
+
+        def truth() -> Pixels:
+            canvas.obey(f"grab {grabbed}")
+            return _rgb(grabbed.read_bytes())
+
+        yield Stage(server, truth, canvas.received, canvas.repaint, wheel=False)
 
 
 @contextmanager
@@ -436,16 +402,10 @@ def wayvnc(directory: Path) -> Iterator[Stage]:
     log = directory / "received"
     with (
         _sway() as wayland,
-        log.open("wb") as out,
         on_free_port(
             lambda port: running("wayvnc", "127.0.0.1", str(port), environment=wayland)
         ) as server,
-        running(
-            *_CANVAS,
-            environment={**wayland, "QT_QPA_PLATFORM": "wayland"},
-            stdin=subprocess.PIPE,
-            stdout=out.fileno(),
-        ) as program,
+        _run_canvas(log, {**wayland, "QT_QPA_PLATFORM": "wayland"}) as program,
     ):
         server.environment = wayland
         canvas = _Canvas(program, log)
@@ -454,9 +414,8 @@ def wayvnc(directory: Path) -> Iterator[Stage]:
             return _rgb(server.output_of("grim", "-t", "ppm", "-"))
 
         def resize(size: Size) -> None:
-            server.output_of(
-                "swaymsg", f"output HEADLESS-1 resolution {size[0]}x{size[1]}"
-            )
+            mode = f"output HEADLESS-1 resolution {size[0]}x{size[1]}"
+            server.output_of("swaymsg", mode)
 
         wait_for(
             lambda: colours(truth()[::16, ::16]) > _COLOURS_OF_A_DESKTOP,
@@ -485,17 +444,10 @@ def _sway() -> Iterator[Mapping[str, str]]:
         with running(
             "sway", "-c", str(config), environment={**environment, **_HEADLESS}, **user
         ):
-            wait_for(
-                lambda: all(
-                    any(directory.glob(sock))
-                    for sock in ("sway-ipc.*.sock", "wayland-?")
-                ),
-                "sway",
-            )
-            (ipc,), (wayland,) = (
-                directory.glob("sway-ipc.*.sock"),
-                directory.glob("wayland-?"),
-            )
+            wait_for(lambda: [*directory.glob("sway-ipc.*.sock")], "sway's socket")
+            wait_for(lambda: [*directory.glob("wayland-?")], "sway's display")
+            (ipc,) = directory.glob("sway-ipc.*.sock")
+            (wayland,) = directory.glob("wayland-?")
             yield {**environment, "WAYLAND_DISPLAY": wayland.name, "SWAYSOCK": str(ipc)}
 
 

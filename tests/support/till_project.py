@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.forked_python import ForkedPython, run_python
+from support.pad_sessions import QUIET
 from support.tills import TILL
 
 TASK = '@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)\n'
@@ -72,24 +73,15 @@ class Project:
     @property
     def asked(self) -> int:
         asked = self.path / "asked.txt"
-        return (
-            len(asked.read_text(encoding="utf-8").splitlines()) if asked.exists() else 0
-        )
+        return asked.read_text().count("\n") if asked.exists() else 0
 
     def run(self, *options: str, till: str = "", ci: str = "") -> Ended:
         app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))} {till}"
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
-        command = [
-            "pytest",
-            "-p",
-            "no:pytest-vnc",
-            "-p",
-            "no:cacheprovider",
-            *desktop,
-            *options,
-        ]
         env = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ci}
-        done = run_python(*command, cwd=self.path, env=env, timeout=400)
+        done = run_python(
+            "pytest", *QUIET, *desktop, *options, cwd=self.path, env=env, timeout=400
+        )
         return Ended(done.returncode, done.stdout + done.stderr)
 
 
@@ -117,7 +109,7 @@ def review(
     the process.
     """
     master, slave = os.openpty()
-    command = ["pytest", "-p", "no:cacheprovider", "--vnc-record=accept", *arguments]
+    command = ["pytest", *QUIET, "--vnc-record=accept", *arguments]
     environment = {**os.environ, "VNC_USE_REHEARSE": "0", "CI": ""}
     due = iter(answers)
     lines = []

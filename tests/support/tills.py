@@ -22,16 +22,10 @@ from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.reviewer import ReviewedTest
 from pytest_vnc_use.recordings.store import Key, load
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import (
-    Action,
-    Click,
-    Decision,
-    Observation,
-    Proposal,
-    TypeText,
-)
+from pytest_vnc_use.types import Action, Click, Proposal, TypeText
 from pytest_vnc_use.types.protocols import Planner
 from support.agents import agent_of
+from support.memory_desktop import ListPlanner, act, finished
 from support.paths import PROGRAMS
 from support.qt_desktop import QtDesktop
 
@@ -45,25 +39,18 @@ ADD_WHEN_MOVED = (240, 224)
 STEPS = (TypeText("alice", *NAME), Click(*ADD), Click(*ADD), Click(*PAY))
 
 
-class Steps:
-    """The port Planner: one action a turn, then finished; `seen` are the
-    observations.
-    """
+class Steps(ListPlanner):
+    """A planner of one action a turn, then finished."""
 
     name = "steps"
 
     def __init__(self, *actions: Action) -> None:
-        self._actions = actions
-        self.seen: list[Observation] = []
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        self.seen.append(observation)
-        number = len(observation.turns)
-        if number == len(self._actions):
-            return Decision("finished", "paid")
-        return Decision(
-            "act", proposals=(Proposal(self._actions[number], f"step {number + 1}"),)
-        )
+        self.actions = actions
+        proposals = [
+            Proposal(action, f"step {number}")
+            for number, action in enumerate(actions, 1)
+        ]
+        super().__init__([*map(act, proposals), finished("paid")])
 
 
 @dataclass

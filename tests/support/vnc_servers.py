@@ -25,6 +25,7 @@ from pytest_vnc_use.backends.security import mirrored_des
 from pytest_vnc_use.interactive import is_ci
 
 START_S = 20.0
+_X11VNC = "-localhost -forever -shared -noipv6 -autoport 5950"
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
 PACKAGES = {
     "Xtigervnc": "tigervnc-standalone-server",
@@ -131,21 +132,11 @@ def tigervnc(
     interface: str = "127.0.0.1",
 ) -> Iterator[VncServer]:
     """Yield Xtigervnc, with the VNC port that belongs to its display."""
-    security = (
-        ["-rfbauth", str(password_file)]
-        if password_file
-        else ["-SecurityTypes", "None"]
-    )
-    geometry = f"{size[0]}x{size[1]}"
-    command = [
-        "Xtigervnc",
-        "-geometry",
-        geometry,
-        "-interface",
-        interface,
-        *security,
-        *options,
-    ]
+    security = ["-SecurityTypes", "None"]
+    if password_file:
+        security = ["-rfbauth", str(password_file)]
+    screen = ["-geometry", f"{size[0]}x{size[1]}", "-interface", interface]
+    command = ["Xtigervnc", *screen, *security, *options]
     with _x_server(*command) as (process, display):
         yield _x_vnc(process, display, 5900 + display, interface)
 
@@ -157,15 +148,9 @@ def tightvnc(
     """Yield Xtightvnc, which cannot choose a display on its own: the first of some that
     it gets.
     """
-    security = ["-rfbauth", str(password_file)] if password_file else []
-    options = [
-        "-geometry",
-        f"{size[0]}x{size[1]}",
-        "-depth",
-        "24",
-        "-localhost",
-        *security,
-    ]
+    options = f"-geometry {size[0]}x{size[1]} -depth 24 -localhost".split()
+    if password_file:
+        options += ["-rfbauth", str(password_file)]
     for display in filter(is_free, range(*own_displays())):
         with running("Xtightvnc", f":{display}", *options) as process:
             if _greets(5900 + display, process):
@@ -181,10 +166,8 @@ def own_displays() -> tuple[int, int]:
 
 
 def is_free(display: int) -> bool:
-    return not any(
-        Path(place).exists()
-        for place in (f"/tmp/.X{display}-lock", f"/tmp/.X11-unix/X{display}")
-    )
+    lock = Path(f"/tmp/.X{display}-lock")
+    return not (lock.exists() or Path(f"/tmp/.X11-unix/X{display}").exists())
 
 
 @contextmanager
@@ -199,27 +182,17 @@ def x11vnc(
     while nothing happens.
     """
     security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
+    napping = "-nap" if naps else "-nonap"
+    screen = ("Xvfb", "-screen", "0", f"{size[0]}x{size[1]}x24")
     with ExitStack() as stack:
-        _, display = stack.enter_context(
-            _x_server("Xvfb", "-screen", "0", f"{size[0]}x{size[1]}x24")
+        _, display = stack.enter_context(_x_server(*screen))
+        command = f"x11vnc -display :{display} {napping} {_X11VNC}".split()
+        process = stack.enter_context(
+            running(*command, *options, *security, stdout=subprocess.PIPE)
         )
-        arguments = [
-            "-localhost",
-            "-forever",
-            "-shared",
-            "-noipv6",
-            "-autoport",
-            "5950",
-            "-nap" if naps else "-nonap",
-            *options,
-        ]
-        command = ("x11vnc", "-display", f":{display}", *arguments, *security)
-        process = stack.enter_context(running(*command, stdout=subprocess.PIPE))
         assert process.stdout is not None
-        port = next(
-            int(line[5:]) for line in process.stdout if line.startswith(b"PORT=")
-        )
-        yield _x_vnc(process, display, port)
+        ports = (line[5:] for line in process.stdout if line.startswith(b"PORT="))
+        yield _x_vnc(process, display, int(next(ports)))
 
 
 @contextmanager
@@ -254,21 +227,13 @@ def websockify(target: str, *options: str) -> Iterator[int]:
         yield port
 
 
-STARTERS: dict[str, Any] = {
-    "tigervnc": tigervnc,
-    "tightvnc": tightvnc,
-    "x11vnc": x11vnc,
-}
-
-
 def password_file(directory: Path, password: str) -> Path:
     """Return a file for `-rfbauth`: the first eight characters, under the key that all
     VNC servers share.
     """
     path = directory / "passwd"
-    path.write_bytes(
-        mirrored_des(_PASSWORD_FILE_KEY, password.encode()[:8].ljust(8, b"\0"))
-    )
+    eight = password.encode()[:8].ljust(8, b"\0")
+    path.write_bytes(mirrored_des(_PASSWORD_FILE_KEY, eight))
     path.chmod(0o600)
     return path
 
@@ -309,12 +274,8 @@ def _x_vnc(
     assert _greets(port, process, host), (
         f"no VNC server came up at port {port}; exit code {process.poll()}"
     )
-    return VncServer(
-        f"127.0.0.1::{port}",
-        process,
-        f":{display}",
-        environment={"DISPLAY": f":{display}"},
-    )
+    name = f":{display}"
+    return VncServer(f"127.0.0.1::{port}", process, name, {"DISPLAY": name})
 
 
 def _greets(

@@ -26,17 +26,12 @@ from support.vnc_servers import (
     wait_for,
 )
 
-QUIET = [
-    "--no-sandbox",
-    "--no-first-run",
-    "--disable-gpu",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--password-store=basic",
-    "--disable-dev-shm-usage",
-]
-"""Options of Chromium."""
+CHROMIUM = (
+    "chromium --no-sandbox --no-first-run --disable-gpu --disable-sync"
+    " --disable-background-networking --disable-component-update"
+    " --password-store=basic --disable-dev-shm-usage --remote-debugging-port=0"
+    " --window-position=30,40 --window-size=800,640"
+)
 
 
 @dataclass
@@ -61,13 +56,11 @@ def assert_becomes(
     """Assert that `look()` gives `expected` within a time: a program gets input a
     moment later.
     """
-    try:
+    with suppress(AssertionError):
         wait_for(lambda: look() == expected, "", timeout_s)
-    except AssertionError:
-        if (found := look()) != expected:
-            raise AssertionError(
-                f"after {timeout_s:g} s it is {found!r}, not {expected!r}"
-            ) from None
+        return
+    found = look()
+    assert found == expected, f"after {timeout_s:g} s it is {found!r}, not {expected!r}"
 
 
 @contextmanager
@@ -77,19 +70,8 @@ def xterm(
     title: str = "terminal",
     geometry: str = "100x24+0+0",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    argv = [
-        "xterm",
-        "-u8",
-        "-fa",
-        "DejaVu Sans Mono",
-        "-geometry",
-        geometry,
-        "-T",
-        title,
-        "-e",
-        command,
-    ]
-    with server.run(*argv) as process:
+    font = ("-u8", "-fa", "DejaVu Sans Mono", "-geometry", geometry)
+    with server.run("xterm", *font, "-T", title, "-e", command) as process:
         window_of(server, title)
         yield process
 
@@ -112,12 +94,8 @@ def window_of(server: VncServer, title: str) -> None:
     environment = {**os.environ, **server.environment}
 
     def is_shown() -> bool:
-        found = subprocess.run(
-            ["xwininfo", "-name", title],
-            env=environment,
-            capture_output=True,
-            timeout=5,
-        )
+        command = ["xwininfo", "-name", title]
+        found = subprocess.run(command, env=environment, capture_output=True, timeout=5)
         return b"IsViewable" in found.stdout
 
     wait_for(is_shown, f"a window {title!r}")
@@ -203,27 +181,15 @@ def chromium(server: VncServer, address: str, *options: str) -> Iterator[Browser
         preferences = Path(profile, "Default", "Preferences")
         preferences.parent.mkdir()
         preferences.write_text(PREFERENCES, encoding="utf-8")
-        place = [
-            f"--user-data-dir={profile}",
-            "--window-position=30,40",
-            "--window-size=800,640",
-        ]
-        with server.run(
-            "chromium",
-            *QUIET,
-            *place,
-            *options,
-            "--remote-debugging-port=0",
-            address,
-        ):
+        command = (*CHROMIUM.split(), f"--user-data-dir={profile}", *options, address)
+        with server.run(*command):
             port = Path(profile, "DevToolsActivePort")
             wait_for(
                 lambda: port.exists() and port.read_text().count("\n") == 1,
                 "Chromium's DevTools",
             )
-            browser = Browser(
-                f"127.0.0.1:{port.read_text().split()[0]}", timeout_s=10.0
-            )
+            place = f"127.0.0.1:{port.read_text().split()[0]}"
+            browser = Browser(place, timeout_s=10.0)
 
             def shows_page() -> bool:
                 with suppress(VncUseError):

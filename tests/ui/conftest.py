@@ -13,6 +13,7 @@ import pytest
 from support import vnc_servers
 from support.desks import Served
 from support.forked_python import made_once
+from support.pad_sessions import QUIET
 from support.page_user import Recorder
 from support.tills import TILL
 from support.vnc_servers import require_package
@@ -45,18 +46,10 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
             source: str, record: str, *options: str, **environment: str
         ) -> Recorder:
             (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
-            command = [
-                "pytest",
-                "-p",
-                "no:pytest-vnc",
-                "-p",
-                "no:cacheprovider",
-                "--vnc-server=qt",
-                f"--vnc-app={shlex.join([sys.executable, str(TILL)])}",
-                "--vnc-screen-size=800x400",
-                f"--vnc-record={record}",
-                *options,
-            ]
+            app = f"--vnc-app={shlex.join([sys.executable, str(TILL)])}"
+            desktop = ["--vnc-server=qt", app, "--vnc-screen-size=800x400"]
+            mode = f"--vnc-record={record}"
+            command = ["pytest", *QUIET, *desktop, mode, *options]
             return stack.enter_context(Recorder(*command, cwd=tmp_path, **environment))
 
         yield started

@@ -39,28 +39,38 @@ from pytest_vnc_use.runs.directory import (
 )
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.settings.settings import Settings
+from support.agents import agent_of
 from support.fuzzing.trial import Target, Try, hostile, mutated, mutated_json
+from support.judges import Says
+from support.memory_desktop import SIZE, ListPlanner, PaintedController, act, finished
 from support.paths import EXAMPLES
 
 _RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in" / FILE
+_ACTIONS: tuple[t.Action, ...] = (
+    t.Click(1, 2),
+    t.Drag(1, 2, 3, 4),
+    t.Scroll(5, 5, "down"),
+    t.TypeText("hello", 3, 4),
+    t.KeyCombo(("ctrl", "a")),
+    t.CallFunction("f", {"a": [1]}),
+)
+_READ = ("exchanges.jsonl", "result.json", "trace.jsonl", "trace.jsonl")
+_OTHERS = ("screens", "page", "index.html", "execution.json")
 
 
 def _png(width: int, height: int, data: bytes) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", data), (b"IEND", b""))
-    packed = (
-        struct.pack(">I", len(of))
-        + kind
-        + of
-        + struct.pack(">I", zlib.crc32(kind + of))
-        for kind, of in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+    png = b"\x89PNG\r\n\x1a\n"
+    for kind, content in ((b"IHDR", head), (b"IDAT", data), (b"IEND", b"")):
+        crc = struct.pack(">I", zlib.crc32(kind + content))
+        png += struct.pack(">I", len(content)) + kind + content + crc
+    return png
 
 
-def _saved(form: str, colour: int = 0) -> bytes:
+def _saved(form: str) -> bytes:
     file = BytesIO()
-    Image.new("RGB", (40, 30), (colour, 0, 99)).save(file, form)
+    Image.new("RGB", (40, 30), (0, 0, 99)).save(file, form)
     return file.getvalue()
 
 
@@ -69,11 +79,8 @@ def _images() -> tuple[bytes, ...]:
     """Return images of all kinds: plain ones, broken ones, and bombs of 60 MB."""
     bomb = zlib.compress(bytes(60_000_000), 9)
     return (
-        *(_saved(form) for form in ("PNG", "GIF", "WEBP", "TIFF")),
-        *(
-            _png(width, height, bomb)
-            for width, height in ((65535, 65535), (6_000, 6_000), (4, 4))
-        ),
+        *map(_saved, ("PNG", "GIF", "WEBP", "TIFF")),
+        *(_png(side, side, bomb) for side in (65535, 6_000, 4)),
         _png(2**31 - 1, 1, b""),
     )
 
@@ -88,80 +95,42 @@ def _replace_by_oddity(random: Random, path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
-    elsewhere = random.choice(
-        ("/dev/zero", "/etc/passwd", path.name, path.parent.parent / "elsewhere")
-    )
+    elsewhere = path.parent.parent / "elsewhere"
+    target = random.choice(("/dev/zero", "/etc/passwd", path.name, elsewhere))
     random.choice(
-        (lambda: os.mkfifo(path), path.mkdir, lambda: path.symlink_to(elsewhere))
+        (lambda: os.mkfifo(path), path.mkdir, lambda: path.symlink_to(target))
     )()
 
 
 def _write_run(runs: Path) -> Path:
-    directory = RunDirectory.create(runs, "run")
-    actions: tuple[t.Action, ...] = (
-        t.Click(1, 2),
-        t.Drag(1, 2, 3, 4),
-        t.Scroll(5, 5, "down"),
-        t.TypeText("hello", 3, 4),
-        t.KeyCombo(("ctrl", "a")),
-        t.CallFunction("f", {"a": [1]}),
-    )
-    pngs = _saved("PNG"), _saved("PNG", colour=40)
-    frames = [
-        directory.store(
-            t.Frame(t.FrameRef(hashlib.sha256(png).hexdigest(), 40, 30), png)
-        )
-        for png in pngs
-    ]
-    started_at = "2026-01-02T03:04:05+00:00"
-    claims = ("it is open",)
+    turns = []
+    for action in _ACTIONS:
+        proposal = t.Proposal(action, "why", {"name": "x", "args": {"x": 1}})
+        turns.append(act(proposal, text="words"))
+    with agent_of(
+        Settings(runs_dir=str(runs), watch=False),
+        planner=ListPlanner([*turns, finished()]),
+        judge=Says(),
+        controller=PaintedController(),
+        can_ask=False,
+        test_id="a.py::b",
+    ) as agent:
+        path = agent.run("Open the basket", expect="it is open").run_dir
+    directory = RunDirectory(path)
+    sent = {"messages": [{"a": 1}]}
     directory.append(
-        t.RunStarted(
-            "run",
-            "Open the basket",
-            started_at,
-            "scripted",
-            frames[0],
-            expect=claims,
-            test_id="a.py::b",
+        t.ModelExchange(
+            "planner", 1, sent, {"b": 2}, 0.5, usage=t.Usage(3), dollars=0.1
         )
     )
-    ruling = t.Ruling("allow", "harmless")
-    for number, action in enumerate(actions, 1):
-        wish = t.Confirmation("really?", "DATA") if number == 2 else None
-        proposal = t.Proposal(action, "why", {"name": "x", "args": {"x": 1}}, wish)
-        decision = t.Decision(
-            "act", "words", (proposal,), "model-1", t.Usage(10, 2, 3, 4), {"parts": []}
-        )
-        directory.append(t.TurnDecided(number, decision, 1.5))
-        sent = {"messages": [{"a": 1}] * number}
-        directory.append(
-            t.ModelExchange(
-                "planner", 1, sent, {"b": 2}, 0.5, usage=t.Usage(3), dollars=0.1
-            )
-        )
-        directory.append(t.StepStarted(number, number, proposal, ruling))
-        step = t.Step(
-            number,
-            number,
-            proposal,
-            ruling,
-            frames[number % 2],
-            frames[(number + 1) % 2],
-        )
-        directory.append(t.StepFinished(step))
     directory.append(
         t.ApprovalRequest(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule"))
     )
-    directory.append(
-        t.Judged(t.Verdict("it is open", "holds", "because", None, frames[0], "m"))
-    )
-    directory.append(t.RunEnded(t.Outcome.DONE, "it is open"))
     write_finished_test(
-        directory.path,
+        path,
         FinishedTest("a.py::b", "failed", triage="product", message="m", failure="f"),
     )
-    return directory.path
+    return path
 
 
 def _change_lines(random: Random, file: Path) -> None:
@@ -185,28 +154,23 @@ def _change_image(random: Random, run: Path) -> None:
     digest = hashlib.sha256(new).hexdigest()
     text = trace.read_text("utf-8", "replace").replace(old.stem, digest)
     if new[:4] == b"\x89PNG" and random.random() < 0.8:
-        width, height = struct.unpack(">II", new[16:24].ljust(8, b"\0"))
-        text = text.replace(
-            '"width":40,"height":30', f'"width":{width},"height":{height}'
-        )
+        size = struct.unpack(">II", new[16:24].ljust(8, b"\0"))
+        shown = '"width":{},"height":{}'
+        text = text.replace(shown.format(*SIZE), shown.format(*size))
     trace.write_text(text)
     (run / "screens" / f"{digest}.png").write_bytes(new)
 
 
 def _malform(random: Random, run: Path) -> None:
-    file = run / random.choice(
-        ("exchanges.jsonl", "result.json", "trace.jsonl", "trace.jsonl")
-    )
+    file = run / random.choice(_READ)
     match random.randrange(6):
         case 0:
             file.write_bytes(mutated(random, file.read_bytes()))
         case 1:
             _change_image(random, run)
         case 2:
-            others = ("screens", "page", "index.html", "execution.json")
-            _replace_by_oddity(
-                random, random.choice((file, *(run / name for name in others)))
-            )
+            others = [run / name for name in _OTHERS]
+            _replace_by_oddity(random, random.choice((file, *others)))
         case _:
             _change_lines(random, file)
 
@@ -228,12 +192,10 @@ def _runs(read: Callable[[Random, Path], None], directory: Path) -> Iterator[Try
 def _read_run(random: Random, run: Path) -> None:
     line_of(run)
     figures_of(run)
-    for read in (
-        lambda each: read_trace(each, []),
-        lambda each: list(read_exchanges(each)),
-    ):
-        with suppress(RunDirectoryError):
-            read(run)
+    with suppress(RunDirectoryError):
+        read_trace(run, [])
+    with suppress(RunDirectoryError):
+        list(read_exchanges(run))
     list(replay_rulings(load_policy("strict"), run))
     trace = read_trace(run)
     summary_of(trace)
@@ -247,13 +209,10 @@ def _report_run(random: Random, run: Path) -> None:
     place = run.parent
     if random.random() < 0.3:
         run_markdown(run, place)
-    else:
-        write_report(
-            find_runs([place]),
-            place / "out",
-            results_beside([place]),
-            one_file=random.random() < 0.5,
-        )
+        return
+    runs = find_runs([place])
+    results = results_beside([place])
+    write_report(runs, place / "out", results, one_file=random.random() < 0.5)
 
 
 @contextmanager
@@ -285,22 +244,20 @@ def _malform_recording(random: Random, file: Path, seed: object) -> None:
             text = mutated(random, text.encode()).decode("utf-8", "replace")
         case 3:
             new = _any_image(random)
-            old, digest = (
-                hashlib.sha256(content).hexdigest()[:12]
-                for content in (image.read_bytes(), new)
-            )
+            text = text.replace(_short_digest(image.read_bytes()), _short_digest(new))
             image.write_bytes(new)
-            text = text.replace(old, digest)
         case 4:
             _replace_by_oddity(random, image)
         case _:
-            text = text.replace(
-                image.name,
-                str(hostile(random))[:300].replace('"', "").replace("\\", ""),
-            )
+            name = str(hostile(random))[:300].replace('"', "").replace("\\", "")
+            text = text.replace(image.name, name)
     file.write_bytes(text.encode("utf-8", "replace"))
     if random.random() < 0.03:
         _replace_by_oddity(random, file)
+
+
+def _short_digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 TARGETS = (

@@ -12,33 +12,27 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
 
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.types import (
-    Click,
-    Drag,
-    KeyCombo,
-    Observation,
-    Scroll,
-    TypeText,
-    Wait,
-    ignore_report,
+from pytest_vnc_use.types import Click, Observation, Wait, ignore_report
+from support.fuzzing.trial import (
+    Target,
+    Try,
+    assert_on_screen,
+    hostile,
+    mutated_json,
+    text_of,
 )
-from support.fuzzing.trial import Target, Try, mutated_json, text_of
 from support.json_server import JsonServer, Reply
 from support.players import KINDS, PLAYERS, Said, frame_of, opinion
 
 _ONCE = Backoff(attempts=1)
 _FRAME = frame_of(7)
 _SCREEN = _FRAME.ref
-_TURNS = (
-    Said((Click(720, 450),), "Now."),
-    Said((TypeText("a"),)),
-    Said((Drag(1, 2, 3, 4),)),
-    Said((Scroll(5, 5, "down", 3, "wheel"),)),
-    Said((KeyCombo(("ctrl", "a")),)),
-)
+_TURNS = (Said((Click(720, 450),), "Now."), Said((Wait(1.0),)))
+_STATUSES = (204, 400, 401, 403, 404, 418, 429, 500, 503)
+_RETRY_AFTER = ("nan", "-1", "1e999", "x", "9" * 50)
+_ELSEWHERE = ("http://127.0.0.1:1/", "file:///etc/passwd", "/x", "")
 
 
 def _malformed(random: Random, reply: Reply) -> Reply:
@@ -52,17 +46,11 @@ def _malformed(random: Random, reply: Reply) -> Reply:
         case 1:
             body = json.dumps(reply.body).encode() + b" " * 50_000_000
         case 2:
-            where = random.choice(
-                ("http://127.0.0.1:1/", "file:///etc/passwd", "/x", "")
-            )
-            return Reply(body, random.choice((301, 302, 307, 308)), {"Location": where})
+            headers = {"Location": random.choice(_ELSEWHERE)}
+            return Reply(body, random.choice((301, 302, 307, 308)), headers)
         case 3 | 4 | 5:
-            after = random.choice(("nan", "-1", "1e999", "x", "9" * 50))
-            return Reply(
-                body,
-                random.choice((204, 400, 401, 403, 404, 418, 429, 500, 503)),
-                {"retry-after": after},
-            )
+            headers = {"retry-after": random.choice(_RETRY_AFTER)}
+            return Reply(body, random.choice(_STATUSES), headers)
     return replace(reply, body=body)
 
 
@@ -71,37 +59,23 @@ def _planner(name: str, _dir: Path) -> Iterator[Try]:
     player = PLAYERS[name]
     replies = [*map(player.say, _TURNS), player.done]
     with JsonServer(lambda _: replies[-1]) as server:
-        planner = player.planner(
-            SimpleNamespace(url=server.url, api_key="k"), backoff=_ONCE
-        )
+        service = SimpleNamespace(url=server.url, api_key="k")
+        planner = player.planner(service, backoff=_ONCE)
 
         def attempt(random: Random) -> None:
             server.requests.clear()
-            answer = _malformed(random, random.choice(replies))
+            reply = random.choice([*replies, player.call("f", a=hostile(random))])
+            answer = _malformed(random, reply)
             server.answer = lambda _: answer
             seen = Observation(
                 "a task", _SCREEN, _SCREEN, (), lambda _: _FRAME.png, ignore_report
             )
             decision = planner.decide(seen, timeout_s=8.0)
             for proposal in decision.proposals:
-                _check(proposal.action)
+                assert_on_screen(proposal.action, _SCREEN)
             json.dumps(decision.provider_details, allow_nan=False)
 
         yield attempt
-
-
-def _check(action: Any) -> None:
-    """Assert that an action is performed on the screen, and ends."""
-    points = [(action.x, action.y)] if hasattr(action, "x") else []
-    points += [(action.to_x, action.to_y)] if isinstance(action, Drag) else []
-    for x, y in points:
-        assert (x is y is None and isinstance(action, TypeText)) or (
-            type(x) is type(y) is int
-            and 0 <= x < _SCREEN.width
-            and 0 <= y < _SCREEN.height
-        ), action
-    assert not isinstance(action, Wait) or 0 <= action.duration_s <= 60, action
-    assert not isinstance(action, Scroll) or 1 <= action.clicks <= 1000, action
 
 
 @contextmanager
@@ -109,20 +83,15 @@ def _judge(name: str, _dir: Path) -> Iterator[Try]:
     say = KINDS[name].say
     said = json.loads(opinion(box_2d=[0, 250, 500, 750]))
     with JsonServer(lambda _: say("")) as server:
-        judge = KINDS[name].judge(
-            SimpleNamespace(url=server.url, api_key="k"), backoff=_ONCE
-        )
+        service = SimpleNamespace(url=server.url, api_key="k")
+        judge = KINDS[name].judge(service, backoff=_ONCE)
 
         def attempt(random: Random) -> None:
             server.requests.clear()
+            answer = _malformed(random, say(json.dumps(said)))
             if random.random() < 0.6:
-                answer = say(
-                    text_of(random, mutated_json(random, said)).decode(
-                        "utf-8", "replace"
-                    )
-                )
-            else:
-                answer = _malformed(random, say(json.dumps(said)))
+                text = text_of(random, mutated_json(random, said))
+                answer = say(text.decode("utf-8", "replace"))
             server.answer = lambda _: answer
             verdict = judge.judge(
                 "a claim", _FRAME, timeout_s=8.0, report=ignore_report
@@ -135,13 +104,11 @@ def _judge(name: str, _dir: Path) -> Iterator[Try]:
         yield attempt
 
 
-TARGETS = (
-    *(
-        Target(f"answers to the planner {name}", partial(_planner, name), 60)
-        for name in PLAYERS
-    ),
-    *(
-        Target(f"answers to the judge {name}", partial(_judge, name), 40)
-        for name in KINDS
-    ),
-)
+_PLANNERS = [
+    Target(f"answers to the planner {name}", partial(_planner, name), 60)
+    for name in PLAYERS
+]
+_JUDGES = [
+    Target(f"answers to the judge {name}", partial(_judge, name), 40) for name in KINDS
+]
+TARGETS = (*_PLANNERS, *_JUDGES)

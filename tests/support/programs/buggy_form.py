@@ -3,14 +3,19 @@
 
 A form for one order: a name, a quantity, a total, and what became of it; Save writes
 `order.txt` and `parcel.txt`. With --light a label READY blinks on it. `buggy_page.html`
-is the same form as a page, and has the same bugs.
+is the same form as a page, and has the same bugs. What it does in HARMLESS is no fault.
+The caret of its field stops blinking after 10 s, its buttons show the pointer, and a
+double click selects a word.
 """
 
 from __future__ import annotations
 
+import random
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import gi
@@ -21,6 +26,7 @@ from gi.repository import GLib, Gtk  # noqa: E402
 SIZE = (800, 600)
 PRICE = 2.5
 BLINK_MS = 500
+MINUTE_S = 20
 LOOK = b"""
 * { font: 18px "DejaVu Sans"; }
 window { background: white; }
@@ -68,16 +74,8 @@ class Form(Gtk.Window):
         self._fixed.put(widget, left, top)
         return widget
 
-    def _label(
-        self,
-        name: str,
-        text: str,
-        left: int,
-        top: int,
-        size: tuple[int, int] = (-1, -1),
-    ) -> Gtk.Label:
-        label = Gtk.Label(label=text, name=name)
-        return self._put(label, left, top, size)
+    def _label(self, name: str, text: str, left: int, top: int) -> Gtk.Label:
+        return self._put(Gtk.Label(label=text, name=name), left, top)
 
     def _blink(self) -> bool:
         self.light.set_opacity(0 if self.does_blink and self.light.get_opacity() else 1)
@@ -122,10 +120,18 @@ class Form(Gtk.Window):
         size: tuple[int, int],
         shown_ms: int = 0,
     ) -> None:
-        label = self._label(name, text, left, top, size)
+        label = self._label(name, text, left, top)
+        label.set_size_request(*size)
         label.show()
         if shown_ms:
             GLib.timeout_add(shown_ms, lambda: label.destroy() and False)
+
+    def show_clock(self) -> bool:
+        now_s = time.time()
+        self.light.set_text(f"12:{int(now_s // MINUTE_S) % 60:02}")
+        next_ms = int(1000 * (MINUTE_S - now_s % MINUTE_S)) + 20
+        GLib.timeout_add(next_ms, self.show_clock)
+        return False
 
     def show_dialog(self) -> None:
         Gtk.MessageDialog(transient_for=self, text="Really?").show()
@@ -142,25 +148,24 @@ class Form(Gtk.Window):
 
 
 Bug = Callable[[Form], object]
-MOMENTS = {
-    f"{ms}_ms_after_{event}": (event, ms)
-    for event in ("more", "save")
-    for ms in (300, 600, 1000)
+ADDED = ("toast", "Added to the basket", 440, 40, (300, 30), 6000)
+HINT = ("toast", "One more apple", 440, 172, (300, 30), 10_000)
+NEWS = ("toast", "Updates are there", 440, 500, (300, 30), 4000)
+HARMLESS: dict[str, Bug] = {
+    "animated": lambda it: None,
+    "toast_of_6_s": lambda it: it.when("more", partial(it.show_box, *ADDED)),
+    "tooltip_of_10_s": lambda it: it.more.connect(
+        "enter-notify-event", lambda *_: it.show_box(*HINT)
+    ),
+    "notification_of_4_s": lambda it: GLib.timeout_add(
+        random.randrange(2000, 6000), lambda: it.show_box(*NEWS)
+    ),
+    "minute": Form.show_clock,
 }
 BANNER = ("banner", "ERROR 500", 0, 400, (800, 200))
 BOX = ("box", "Could not be sent", 440, 230, (300, 100), 1500)
 TOAST = ("toast", "Nothing was sent", 440, 40, (300, 30), 400)
 BUGS: dict[str, Bug] = {
-    **{
-        f"error_{name}": lambda it, on=on, ms=ms: it.when(on, it.show_error, ms)
-        for name, (on, ms) in MOMENTS.items()
-    },
-    **{
-        f"result_goes_{name}": lambda it, on=on, ms=ms: it.when(
-            on, partial(it.hide_result, on), ms
-        )
-        for name, (on, ms) in MOMENTS.items()
-    },
     "banner_after_each_input": lambda it: [
         it.when(event, partial(it.show_box, *BANNER), 1000)
         for event in ("type", "more", "save")
@@ -215,6 +220,15 @@ BUGS: dict[str, Bug] = {
     "another_file": lambda it: setattr(it, "file", "orders.txt"),
     "parcel_lost": lambda it: setattr(it, "parcel", "LOST"),
 }
+for on, ms in product(("more", "save"), (300, 600, 1000)):
+    BUGS |= {
+        f"error_{ms}_ms_after_{on}": lambda it, on=on, ms=ms: it.when(
+            on, it.show_error, ms
+        ),
+        f"result_goes_{ms}_ms_after_{on}": lambda it, on=on, ms=ms: it.when(
+            on, partial(it.hide_result, on), ms
+        ),
+    }
 
 
 def main(bug: str, *options: str) -> None:
@@ -224,9 +238,9 @@ def main(bug: str, *options: str) -> None:
     Gtk.StyleContext.add_provider_for_screen(
         form.get_screen(), style, Gtk.STYLE_PROVIDER_PRIORITY_APPLICATION
     )
-    form.get_settings().set_property("gtk-enable-animations", False)
+    form.get_settings().set_property("gtk-enable-animations", bug in HARMLESS)
     if bug:
-        BUGS[bug](form)
+        (BUGS | HARMLESS)[bug](form)
     form.connect("destroy", Gtk.main_quit)
     form.fullscreen()
     form.show_all()

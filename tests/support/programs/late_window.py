@@ -64,7 +64,8 @@ def paint(
 ) -> None:
     time.sleep(after_s)
     there = x_display.Display()
-    root, (left, top, right, bottom) = there.screen().root, box
+    root = there.screen().root
+    left, top, right, bottom = box
     pixel = int.from_bytes(
         root.get_image(left, top, 1, 1, X.ZPixmap, 0xFFFFFFFF).data[:3], "little"
     )

@@ -12,7 +12,6 @@ import random
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,8 +23,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from support.chaos.world import SMALL, Process, files, processes, with_tests
-from support.gemini_server import API_KEY
+from chaos_world import SMALL, Process, files, processes
+
+from support.gemini_server import API_KEY, GeminiServer, Request, calls, text
+from support.json_server import Reply
 from support.wire import Wire
 
 EXPLAINS: dict[str, frozenset[str]] = {
@@ -137,7 +138,7 @@ def explained(
     return {*chain.from_iterable(EXPLAINS[hit.action.kind] for hit in hits)}
 
 
-PROGRAM = Path(__file__).with_name("order.sh")
+PROGRAM = Path(__file__).with_name("chaos_order.sh")
 FIRST = {"replayed": 1, "live": 11}
 """The numbers of tests, ten of each kind at most, begin here."""
 BROKEN = {
@@ -349,13 +350,13 @@ def _wrong_test(
         yield f"took {test['duration_s']:.0f} s: {shown}"
 
 
-def left_over(own: Callable[[], set[int]], files_before: set[Path]) -> list[str]:
+def left_over(files_before: set[Path]) -> list[str]:
     """Return the processes and files that stay after a session; wait until they are
     gone, but not for ever.
     """
     until_s = time.monotonic() + _GONE_WITHIN_S
     while True:
-        stay = [process for process in processes() if process.pid not in own()]
+        stay = [process for process in processes() if process.pid != os.getpid()]
         new = sorted(
             path
             for path in files() - files_before
@@ -385,27 +386,44 @@ _NAMES = {
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
+_TURNS = (
+    calls(("type", {"text": "alice", "press_enter": True}), words="The name."),
+    calls(("type", {"text": "20", "press_enter": True}), words="The number."),
+    text("Done: alice pays 500."),
+)
+_NOWHERE = "127.0.0.1:1"
+
+
 class Model:
-    """The model's fake server, behind a link whose port stays when it is started
-    again.
+    """The model's fake server, behind a link that is cut and leads nowhere while the
+    server counts as killed.
     """
 
     def __init__(self, broken: Path) -> None:
-        self._command = [sys.executable, "-m", "support.chaos.model", str(broken)]
-        self._link = Wire("")
+        self._broken = broken
+        self._server = GeminiServer(self._answer, with_ids=False).__enter__()
+        self._link = Wire(self._server.url)
         self.url = f"http://127.0.0.1:{self._link.port}"
-        self._start()
+
+    def kill(self) -> None:
+        self._link.targets = [_NOWHERE]
+        self._link.cut()
 
     def restart(self) -> None:
-        if self.process.poll() is not None:
-            self._start()
+        self._link.targets = [self._server.url]
 
-    def _start(self) -> None:
-        self.process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, text=True, env=with_tests()
-        )
-        assert self.process.stdout
-        self._link.targets = [self.process.stdout.readline().strip()]
+    def _answer(self, request: Request) -> Reply:
+        """Return the next turn of the one task that it can do, or the answer of a judge
+        who knows what is broken.
+        """
+        if request.computer_use:
+            said = [content.get("role") for content in request.contents]
+            return _TURNS[min(said.count("model"), 2)]
+        number = json.dumps(request.body).partition("order ")[2][:2]
+        verdict = "fails" if (self._broken / number).exists() else "holds"
+        reason = "as it is written there"
+        opinion = {"reason": reason, "verdict": verdict, "box_2d": None}
+        return text(json.dumps(opinion))
 
 
 @dataclass
@@ -427,10 +445,9 @@ class Arena:
             self._later(action, partial(_BALLAST.unlink, missing_ok=True))
             return Done(action, _fill_disk(), None)
         if action.kind == "kill model":
-            self.model.process.kill()
-            self.model.process.wait()
+            self.model.kill()
             self._later(action, self.model.restart)
-            return Done(action, f"process {self.model.process.pid}", None)
+            return Done(action, self.model.url, None)
         targets = [process for process in processes() if self._is(what, process)]
         if not targets:
             return None
@@ -446,9 +463,6 @@ class Arena:
         for entry in [entry for entry in self.due if all_of_them or entry[0] <= now_s]:
             self.due.remove(entry)
             entry[1]()
-
-    def own(self) -> set[int]:
-        return {os.getpid(), self.model.process.pid}
 
     def _later(self, action: Action, undo: Callable[[], object]) -> None:
         if action.for_s is not None:

@@ -84,8 +84,8 @@ def test_fake_service_malformed_request_is_refused(
     name: str, path: str, value: object, message: str
 ) -> None:
     player = PLAYERS[name]
-    with player.replying([FIRST_REPLY[name], player.done]) as (server, planner):
-        conversation = Conversation(server, planner)
+    with player.serve([FIRST_REPLY[name], player.done]) as server:
+        conversation = Conversation(server, player.planner(server))
         conversation.act()
         conversation.act()
         assert server.refusals == []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from support.paths import ROOT, TESTS
+from support.paths import ROOT
 
 SMALL = Path("/tmp/small")
 """A disk that can be filled."""
@@ -50,13 +50,6 @@ def why_not() -> str:
         if done.returncode == 0
         else done.stderr.strip() or f"unshare ended with {done.returncode}"
     )
-
-
-def with_tests() -> dict[str, str]:
-    return {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
-    }
 
 
 def settle_in() -> None:
@@ -136,12 +129,13 @@ def processes() -> list[Process]:
     )
 
 
-def reap(own: set[int]) -> None:
-    """Wait for what ended after its parent, and is a child of the first process now;
-    who started `own` waits for it.
+def reap(session: int) -> None:
+    """Wait for what ended after its parent, and is a child of the first process now,
+    but not for the session, whose starter does it.
     """
     for each in _every_process():
-        if each.pid not in own and each.state == "Z" and each.parent == os.getpid():
+        is_own = each.parent == os.getpid() and each.pid != session
+        if is_own and each.state == "Z":
             os.waitpid(each.pid, os.WNOHANG)
 
 
