@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,19 @@ USAGE = Usage(input=1000, output=50)
 
 @dataclass
 class Says:
-    """The ports Judge and Reader: always the same answer, with a `region`."""
+    """The ports Judge and Reader: always the same answer, with a `region`; `asked` are
+    the claims and questions.
+    """
 
     kind: VerdictKind = "holds"
     region: Region | None = Region(60, 120, 460, 160)
     usage: Usage = Usage()
+    asked: list[str] = field(default_factory=list)
 
     def judge(
         self, claim: str, frame: Frame, *, timeout_s: float, report: Report
     ) -> Verdict:
+        self.asked.append(claim)
         kind = self.answer(self.kind)
         reason = f"I see it {kind}"
         return Verdict(claim, kind, reason, self.region, frame.ref, "says", self.usage)
@@ -52,6 +56,7 @@ class Says:
         timeout_s: float,
         report: Report,
     ) -> Reading:
+        self.asked.append(question)
         value = self.answer(2)
         reason = "it is written there"
         return Reading(
@@ -64,17 +69,15 @@ class Says:
 
 class ListJudge(Says):
     """A judge whose vote n is answer n, or raises ModelUnavailable where that is an
-    outage. `asked` are the answers that it gave.
+    outage.
     """
 
     def __init__(self, answers: Iterable[Any]) -> None:
         super().__init__(region=Region(1, 2, 3, 4), usage=USAGE)
-        self.asked: list[Any] = []
         self._answers = iter(answers)
 
     def answer(self, usual: Any) -> Any:
         answer = next(self._answers)
-        self.asked.append(answer)
         if answer == OUTAGE:
             raise ModelUnavailable("the model's service failed: 503")
         return answer
