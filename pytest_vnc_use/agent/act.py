@@ -248,6 +248,12 @@ class Actor:
         self._step_delay_s = step_delay_s
         self._targets = targets
 
+    def release(self) -> None:
+        """Drop the newest frame, because others may keep the error of a run, and thereby
+        this object.
+        """
+        self._targets.seen = None
+
     def capture_first(self) -> FrameRef:
         """Store and return the screen as a run begins; forget earlier transient frames.
         Raises DesktopError.

@@ -573,12 +573,13 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         on none and the judge is unsure about one, else ProductFailed, and as `verify`
         does.
         """
-        return claims.saw(
+        verdict = claims.saw(
             self._session,
             claim,
             steps=steps,
             votes=votes,
         )
+        return claims.held(verdict)
 
     @_noting_tool_failures
     def check(

@@ -419,13 +419,11 @@ def saw(
         if len(verdicts) > 1:
             where = f"it holds on none of {len(verdicts)} frames"
         verdict = replace(verdict, reason=f"{where}; {verdict.reason}")
-    return held(
-        _remember(
-            session,
-            verdict,
-            verdicts,
-            frames[: len(verdicts)],
-        )
+    return _remember(
+        session,
+        verdict,
+        verdicts,
+        frames[: len(verdicts)],
     )
 
 

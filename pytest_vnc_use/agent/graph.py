@@ -133,6 +133,7 @@ class RunGraph:
             durability = "exit" if isinstance(self._run.planner, Replaying) else "sync"
             with suppress(NodeFailed):
                 graph.invoke(state, config, durability=durability)
+            self._run.actor.release()
             if self._error is None:
                 return cast(CUAState, graph.get_state(config).values)
         # here, where nothing is handled: what led to it stays as it was

@@ -255,7 +255,8 @@ class RfbConnection:
         self._wait_whole()
 
     def close(self) -> None:
-        """End the connection once all messages are sent; a second call does nothing.
+        """End the connection once all messages are sent, and drop its screen; a second
+        call does nothing.
 
         First wait for an answer to the last message. Without that the message can be
         lost: websockify 0.10 drops data that arrives together with the end, and a
@@ -268,6 +269,7 @@ class RfbConnection:
                     self.answers()
         finally:  # also on a KeyboardInterrupt
             self._end()
+            self.framebuffer.release()
             if self._factory.opened is not None:
                 reactor.callFromThread(self._factory.opened.hang_up)
 

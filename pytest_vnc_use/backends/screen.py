@@ -440,14 +440,11 @@ class Framebuffer:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._pixels = np.zeros((0, 0), np.uint32)
-        self._missing = np.zeros((0, 0), np.bool_)
-        self._complete = False
-        self._activity = Activity(0, 0)
+        self.release()
+        self._size = (0, 0)
         self._mark = ActionWindow(0.0, 0.0)
         self._acting = False
         self._error: VncUseError | None = None
-        self._transients = TransientFrames()
         self.pointer_shape: PointerShape | None = None
         """The shape of the pointer; None if the server has not sent it."""
         self.pointer_at: tuple[int, int] | None = None
@@ -459,6 +456,7 @@ class Framebuffer:
         """
         with self._condition:
             self._keep_transient(np.ones_like(self._activity.last_s, np.bool_))
+            self._size = (width, height)
             self._pixels = np.zeros((height, width), np.uint32)
             self._missing = np.ones((height, width), np.bool_)
             self._complete = False
@@ -468,6 +466,8 @@ class Framebuffer:
     def apply(self, rectangles: Sequence[Rectangle]) -> None:
         """Draw one whole update; its rectangles must be on the screen."""
         with self._condition:
+            if not self._pixels.size:  # it is released
+                return
             covered = np.zeros_like(self._activity.last_s, np.bool_)
             for area, _ in rectangles:
                 bottom, right = (
@@ -489,6 +489,17 @@ class Framebuffer:
                     self._missing[area.slices] = False
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
+
+    def release(self) -> None:
+        """Drop the pixels, because others may keep the error of a test, and thereby this
+        object. Updates that still come are ignored.
+        """
+        with self._condition:
+            self._complete = False
+            self._pixels = np.zeros((0, 0), np.uint32)
+            self._missing = np.zeros((0, 0), np.bool_)
+            self._activity = Activity(0, 0)
+            self._transients = TransientFrames()
 
     def fail(self, error: VncUseError) -> None:
         """Wake every waiter with the reason why nothing more will come; the first
@@ -520,8 +531,7 @@ class Framebuffer:
     def size(self) -> tuple[int, int]:
         """Width and height in pixels."""
         with self._condition:
-            height, width = self._pixels.shape
-            return width, height
+            return self._size
 
     @property
     def is_complete(self) -> bool:
@@ -542,9 +552,11 @@ class Framebuffer:
 
     def last_capture(self) -> Capture:
         """Return a copy of the pixels as they were last seen, even if the connection
-        ended.
+        ended. Raises DesktopError if it was closed.
         """
         with self._condition:
+            if not self._pixels.size:
+                self.raise_if_lost()
             capture = Capture(
                 self._pixels.copy(), clock.monotonic(), self._moving(), self.pointer
             )

@@ -96,6 +96,8 @@ _CARET_TILES_PX = (64, 96)
 was, so it counts as resting.
 """
 
+_NO_SCREEN = Frame(FrameRef("", 0, 0), b"")
+
 
 class _Field:
     """A field in which a secret was typed, on a screen that shows it, and the edges of
@@ -168,7 +170,7 @@ class RedactingController(ForwardingController):
         """Where an action pointed last: a text is typed there."""
         self._letters = ""
         """The letters that were typed one by one since another action."""
-        self._before_letters = Frame(FrameRef("", 0, 0), b"")
+        self._before_letters = _NO_SCREEN
         """The screen before them."""
         self._before: Frame | None = None
         """The screen before the newest secret, until the next action: it may show late.
@@ -420,6 +422,12 @@ class RedactingController(ForwardingController):
             if moving[y : y + 1, x : x + 1].any():
                 moving[:] = False
         return moving
+
+    def close(self) -> None:
+        """End the connection, and drop the screens; a second call does nothing."""
+        self._before = None
+        self._before_letters = _NO_SCREEN
+        self.desktop.close()
 
     def page_url(self) -> str:
         """Return the address of the browser's page; "" if it is unknown."""

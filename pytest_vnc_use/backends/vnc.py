@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from typing_extensions import assert_never
@@ -210,20 +211,16 @@ class VNCController:
         """
         self.close()
         self._closed.clear()
-
-        def dial(timeout_s: float) -> RfbConnection:
-            return RfbConnection(
-                server,
-                password,
-                timeout_s,
-                encoding=self._encoding,
-                wire=wire,
-                tap=tap,
-                facts=facts,
-            )
-
-        self._dial = dial
-        return self.attach(dial(timeout_s))
+        self._dial = partial(
+            RfbConnection,
+            server,
+            password,
+            encoding=self._encoding,
+            wire=wire,
+            tap=tap,
+            facts=facts,
+        )
+        return self.attach(self._dial(timeout_s))
 
     def attach(self, connection: RfbConnection) -> VNCController:
         """Use this connection from now on; return this controller."""
@@ -377,7 +374,9 @@ class VNCController:
         return not watch.program_exit_reason()
 
     def last_frame(self) -> Frame:
-        """Return the screen as it was last seen, even if the connection is lost."""
+        """Return the screen as it was last seen, even if the connection is lost. Raises
+        DesktopError after `close`.
+        """
         return self._screen.last_capture().frame()
 
     def screenshot_png(self) -> bytes:

@@ -387,6 +387,11 @@ class Course:
         """Make the gate again, as masks were added."""
         self._position = None
 
+    def release(self) -> None:
+        """Drop the gates, and what was seen at them."""
+        self.before = None
+        self._position = None
+
     def replace_steps(self, until: int, performed: Sequence[RecordedStep]) -> None:
         """Put the steps that a reviewer has performed in the place of the recorded ones
         from here to a number. Raises SettingsError for a value that none types alone.

@@ -201,6 +201,10 @@ class Life:
         self._been.add(after)
         self.announce(Moved(before, after))
 
+    def end(self) -> None:
+        """Announce nothing from now on."""
+        self._listeners = ()
+
     def announce(self, event: SegmentEvent) -> None:
         """Pass an event on to each listener."""
         for listener in self._listeners:

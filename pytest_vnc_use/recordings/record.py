@@ -636,9 +636,11 @@ class RecordedTest:
     def _release(self) -> None:
         for kept in (self._own, *self._others):
             kept.forget()
+        for run in self._runs:
+            run.release()
         self._runs.clear()
         self._others.clear()
-        self._answers.before.clear()
+        self._answers = Answers()
 
     def _saved(self) -> tuple[float, float | None] | None:
         """Return what the replays saved, see `saved_by`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.recordings.build import Meter, SegmentBuilder
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.drift import offered_masks
@@ -219,10 +220,14 @@ class SegmentRun:
         if mismatch is None:
             self.life.move(State.FINISHED)
             return
+        raise self._end_error(replay, mismatch)
+
+    def _end_error(self, replay: Replay, mismatch: Mismatch) -> TaskFailed:
+        """Return the error for an end that did not stay. Its traceback has no screen."""
         frame = replay.last_frame
         seen = self.directory.store(frame)
         problem = replay.closed.close_end(mismatch, seen)
-        raise replay.closed.error(problem, mismatch, pixels_in(frame))
+        return replay.closed.error(problem, mismatch, pixels_in(frame))
 
     def note_stays(self, desktop: Controller) -> None:
         """Note whether a segment's end is still on the screen that is being
@@ -248,6 +253,12 @@ class SegmentRun:
             return
         is_right = state in (State.FINISHED, State.MOVED_ON)
         self.life.move(State.PASSED if has_passed and is_right else State.REPORTED)
+
+    def release(self) -> None:
+        """Drop the screens of the replay, which the traceback of an error may keep."""
+        self.life.end()
+        if self.replay:
+            self.replay.course.release()
 
     def reviewed(self) -> Segment | None:
         """Return the replayed segment; with what was judged at its end, if a reviewer

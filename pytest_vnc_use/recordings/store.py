@@ -80,7 +80,7 @@ _RESERVED_NAME = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECAS
 _LISTS = ("segments", "steps", "claims")
 """The fields of a file that are lists with a line, or more, for each item."""
 _DECODED = 4
-"""The most screens of a recording that stay decoded: memory does not grow with it."""
+"""The most recorded screens that stay decoded: memory does not grow with recordings."""
 _LOCK_S = 60.0
 _SWAPPED = "~"
 """The end of the names of directories that are being written. No recording's name has
@@ -335,7 +335,6 @@ class _ReadImages:
         self._content = {
             part.image: self._read(part) for part in drawn(recording) if part.digest
         }
-        self._decode = lru_cache(_DECODED)(pixels_of)
 
     def loaded(self, screen: Screen) -> Screen:
         """Return a screen whose `pixels` decode its image."""
@@ -343,7 +342,7 @@ class _ReadImages:
             raise RecordingError(
                 f"{str(self._path)!r} is damaged: a screen has no image; {RESTORE}"
             )
-        pixels = partial(self._decode, self._fitting(screen, self._whole))
+        pixels = partial(_decoded, self._fitting(screen, self._whole))
         parts = [self._loaded_part(part, pixels) for part in screen.dynamic]
         return screen.model_copy(update={"dynamic": tuple(parts), "pixels": pixels})
 
@@ -388,6 +387,9 @@ class _ReadImages:
             problem = _damage_of(content, part, self._path.parent)
             raise RecordingError(f"{str(source)!r} {problem}, or {AGAIN}")
         return content
+
+
+_decoded = lru_cache(_DECODED)(pixels_of)
 
 
 def _crop(screen: Callable[[], Pixels], region: Region) -> Pixels:

@@ -276,7 +276,7 @@ class Walk:
 
 def shown(presses: int, differs: bool) -> Pixels:
     """Return what is served after so many presses; `differs`: as recorded otherwise."""
-    screen = ServedScreen(0x2070B0, forgets=False, resets=False)
+    screen = ServedScreen(0x2070B0, forgets=False, resets=False, size=SIZE)
     for _ in range(presses):
         list(screen.receive(KeyDown("a")))
     if differs:

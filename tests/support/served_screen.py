@@ -35,14 +35,17 @@ POINTER = rectangle(0, 0, 8, 8, CURSOR, bytes(4 * 8 * 8) + b"\xff" * 8)
 
 class ServedScreen:
     """A screen with the input that it received, in `motions`; each press and turn of
-    the wheel paints a square.
+    the wheel paints a square. `size` is its width and height.
 
     One that `forgets` sends it only where all of the screen is asked for. One that
     `resets` has none for a new client.
     """
 
-    def __init__(self, colour: int, forgets: bool, resets: bool) -> None:
+    def __init__(
+        self, colour: int, forgets: bool, resets: bool, size: tuple[int, int]
+    ) -> None:
         self.colour = colour
+        self.size = size
         self.forgets = forgets
         self.resets = resets
         self.address = ""
@@ -51,7 +54,7 @@ class ServedScreen:
 
     def reset(self) -> None:
         self.presses = 0
-        self.pixels = np.full(SIZE[::-1], 0xFFFFFF, np.uint32)
+        self.pixels = np.full(self.size[::-1], 0xFFFFFF, np.uint32)
         self.pixels[:20] = 0x505050  # a screen of one colour counts as not started
 
     def receive(self, motion: Motion) -> Iterator[bytes]:
@@ -76,7 +79,7 @@ class Viewer(socketserver.StreamRequestHandler):
         self.at = (-1, -1)
         if self.screen.resets:
             self.screen.reset()
-        self.wfile.write(greeting(*SIZE))
+        self.wfile.write(greeting(*self.screen.size))
         with suppress(ConnectionError):  # the client has left
             self.rfile.read(len(b"RFB 003.008\n") + 2)
             while kind := self.rfile.read(1):
@@ -133,9 +136,13 @@ class Viewer(socketserver.StreamRequestHandler):
 
 @contextmanager
 def served_screen(
-    colour: int = 0x2070B0, *, forgets: bool = False, resets: bool = False
+    colour: int = 0x2070B0,
+    *,
+    forgets: bool = False,
+    resets: bool = False,
+    size: tuple[int, int] = SIZE,
 ) -> Iterator[ServedScreen]:
-    shown = ServedScreen(colour, forgets, resets)
+    shown = ServedScreen(colour, forgets, resets, size)
 
     class Handler(Viewer):
         screen = shown
