@@ -254,7 +254,8 @@ class DesktopProtocol(SecuredClient):
         """Report the end."""
         # vncdotool's method does nothing
         if self._abort and self._abort.active():
-            self._abort.cancel()  # the timer would keep the screen in memory
+            self._abort.cancel()  # the timer would keep this object in memory
+        self._decoders.clear()  # half a megabyte
         self.factory.clientConnectionLost(None, reason)
 
     def hang_up(self) -> None:

@@ -450,6 +450,17 @@ class Framebuffer:
         self.pointer_at: tuple[int, int] | None = None
         """The pixel to which the pointer was sent."""
 
+    def release(self) -> None:
+        """Drop the pixels, because others may keep the error of a test, and thereby this
+        object. Updates that still come are ignored.
+        """
+        with self._condition:
+            self._complete = False
+            self._pixels = np.zeros((0, 0), np.uint32)
+            self._missing = np.zeros((0, 0), np.bool_)
+            self._activity = Activity(0, 0)
+            self._transients = TransientFrames()
+
     def resize(self, width: int, height: int) -> None:
         """Restart with another size; the screen is incomplete until every pixel has
         been sent once.
@@ -489,17 +500,6 @@ class Framebuffer:
                     self._missing[area.slices] = False
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
-
-    def release(self) -> None:
-        """Drop the pixels, because others may keep the error of a test, and thereby this
-        object. Updates that still come are ignored.
-        """
-        with self._condition:
-            self._complete = False
-            self._pixels = np.zeros((0, 0), np.uint32)
-            self._missing = np.zeros((0, 0), np.bool_)
-            self._activity = Activity(0, 0)
-            self._transients = TransientFrames()
 
     def fail(self, error: VncUseError) -> None:
         """Wake every waiter with the reason why nothing more will come; the first
