@@ -30,10 +30,9 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from threading import Lock
 from typing import Any
@@ -73,9 +72,8 @@ def path_of(runs_dir: Path, run_id: str) -> Path:
     """Return the path of a run directory. Raises RunDirectoryError for a run id that
     leads out of `runs_dir`.
     """
-    is_name = Path(run_id).name == run_id == PureWindowsPath(
-        run_id
-    ).name and run_id not in ("", "..")
+    names = {Path(run_id).name, PureWindowsPath(run_id).name}
+    is_name = names == {run_id} and run_id not in ("", "..")
     if not (is_name and run_id.isprintable()):
         raise RunDirectoryError(
             f"a run id must be the name of a directory in {str(runs_dir)!r}, got"
@@ -118,9 +116,8 @@ class RunDirectory:
         self._exchange_count: int | None = None
         self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
-        self.started_at = clock.monotonic() - max(
-            clock.epoch() - (started_at or clock.epoch()), 0.0
-        )
+        age_s = clock.epoch() - started_at if started_at else 0.0
+        self.started_at = clock.monotonic() - max(age_s, 0.0)
         """The time of the monotonic clock when the run started."""
 
     @classmethod
@@ -163,28 +160,25 @@ class RunDirectory:
     def append(self, event: RunEvent) -> None:
         """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
-            line = to_json(
-                self._add_exchange(event) if isinstance(event, ModelExchange) else event
-            )
-            self._trace.append(
-                {**line, "at_s": round(clock.monotonic() - self.started_at, 3)}
-            )
+            if isinstance(event, ModelExchange):
+                event = self._add_exchange(event)
+            at_s = round(clock.monotonic() - self.started_at, 3)
+            self._trace.append({**to_json(event), "at_s": at_s})
 
     def _add_exchange(self, exchange: ModelExchange) -> ModelExchange:
         """Write one exchange. Return it as the trace has it: without bodies, with the
         number of its line.
         """
         line = to_json(exchange)
-        request, previous = line["request"], self._requests.get(exchange.purpose, {})
-        repeats = {
-            key: count
-            for key, items in request.items()
-            if (count := _count_shared(previous.get(key), items))
-        }
-        new_items = {
-            key: items[repeats[key] :] if key in repeats else items
-            for key, items in request.items()
-        }
+        request = line["request"]
+        previous = self._requests.get(exchange.purpose, {})
+        repeats: dict[str, int] = {}
+        new_items = dict(request)
+        for key, items in request.items():
+            count = _count_shared(previous.get(key), items)
+            if count:
+                repeats[key] = count
+                new_items[key] = items[count:]
         self._exchanges.append({**line, "request": new_items, "repeats": repeats})
         self._requests[exchange.purpose] = request
         if self._exchange_count is None:
@@ -223,35 +217,34 @@ class RunDirectory:
 
 
 def _count_shared(previous: Any, items: Any) -> int:
+    """Return how many items at the start of two lists are equal."""
     if not (isinstance(previous, list) and isinstance(items, list)):
         return 0
-    return sum(
-        1
-        for _ in takewhile(
-            lambda pair: pair[0] == pair[1], zip(previous, items, strict=False)
-        )
-    )
+    count = 0
+    for old, new in zip(previous, items, strict=False):
+        if old != new:
+            break
+        count += 1
+    return count
 
 
 def read_exchanges(path: Path) -> Iterator[ModelExchange]:
     """Yield the exchanges with models in order, each with its whole request. Raises
     RunDirectoryError at damage.
     """
-    lines, requests = JsonLines(path / "exchanges.jsonl"), dict[str, JsonObject]()
-    for line in lines.read():
-        exchange: ModelExchange = from_line(lines.path, ModelExchange, line)
-        previous = requests.get(exchange.purpose, {})
-        counts = from_line(
-            lines.path, dict[str, NonNegativeInt], line.get("repeats", {})
+    file = JsonLines(path / "exchanges.jsonl")
+    requests: dict[str, JsonObject] = {}
+    for line in file.read():
+        exchange: ModelExchange = from_line(file.path, ModelExchange, line)
+        repeats = from_line(
+            file.path, dict[str, NonNegativeInt], line.get("repeats", {})
         )
-        request = {
-            key: (
-                [*_list(previous.get(key))[: counts[key]], *_list(new_items)]
-                if key in counts
-                else new_items
-            )
-            for key, new_items in exchange.request.items()
-        }
+        previous = requests.get(exchange.purpose, {})
+        request = dict(exchange.request)
+        for key, count in repeats.items():
+            if key in request:
+                repeated = _list(previous.get(key))[:count]
+                request[key] = [*repeated, *_list(request[key])]
         requests[exchange.purpose] = request
         yield replace(exchange, request=request)
 
@@ -280,14 +273,8 @@ def keep_logs(run_dir: Path, logs: Mapping[str, str]) -> None:
         for role, text in logs.items():
             if text:
                 name = re.sub(r"[^\w.-]+", "-", role)
-                with open(
-                    directory / f"{name}.txt",
-                    "w",
-                    encoding="utf-8",
-                    errors="replace",
-                    opener=private,
-                ) as file:
-                    file.write(text)
+                with open(directory / f"{name}.txt", "wb", opener=private) as file:
+                    file.write(text.encode("utf-8", "replace"))
     except OSError as exc:
         raise RunDirectoryUnwritable(
             f"cannot keep the desktop's logs in {str(directory)!r}: {exc}"
@@ -307,10 +294,10 @@ def read_logs(run_dir: Path) -> dict[str, str]:
         except OSError as exc:
             logs[path.stem] = f"(cannot be read: {exc.strerror})"
             continue
-        left_out = f" (the last {len(end)} of {size} bytes)" if size > len(end) else ""
-        logs[path.stem + left_out] = end.decode("utf-8", "replace").replace(
-            "\r\n", "\n"
-        )
+        role = path.stem
+        if size > len(end):
+            role += f" (the last {len(end)} of {size} bytes)"
+        logs[role] = end.decode("utf-8", "replace").replace("\r\n", "\n")
     return logs
 
 
@@ -401,7 +388,7 @@ def drop_screenshots(run_dir: Path) -> None:
         (run_dir / name).unlink(missing_ok=True)
 
 
-def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
+def make_room(runs_dir: Path, megabytes: int, keep: Iterable[Path]) -> str:
     """Remove runs of ended tests until the directory is small enough. Return a message,
     "" if nothing was removed.
 
@@ -409,52 +396,55 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     did. A run stays if it is one of `keep`, if no test has ended that made it, or if it
     has a draft.
     """
-    sizes: dict[Path, int] = {}
-    for path in sorted(runs_dir.iterdir()):
-        if (path / "trace.jsonl").is_file():
-            sizes[path] = 0
-            for file in path.rglob("*"):
-                with suppress(OSError):
-                    sizes[path] += file.lstat().st_size
+    sizes = {
+        path: _size_of(path)
+        for path in runs_dir.iterdir()
+        if (path / "trace.jsonl").is_file()
+    }
     before = total = sum(sizes.values())
     max_bytes = megabytes * _MEGABYTE
     if total <= max_bytes:
         return ""
-    kept_paths, finished_runs, removed, bad = (
-        {path.resolve() for path in keep},
-        [],
-        0,
-        0,
-    )
-    for path in sizes:
-        with suppress(RunDirectoryError):  # a directory that is not understood stays
-            if path.resolve() in kept_paths or (path / DRAFT_FILE).exists():
-                continue
-            if ended := read_finished_test(path):
-                finished_runs.append(
-                    (
-                        ended.is_bad,
-                        (path / RESULT_FILE).stat().st_mtime,
-                        path.name,
-                        path,
-                    )
-                )
-    for is_bad, _, _, path in sorted(finished_runs):
+    removed = 0
+    bad = 0
+    for is_bad, _, _, path in sorted(_removable(sizes, keep)):
         if total <= max_bytes:
             break
         shutil.rmtree(path, ignore_errors=True)
         total -= sizes[path]
-        removed, bad = removed + 1, bad + is_bad
-    runs = "1 run was" if removed == 1 else f"{removed} runs were"
-    message = f"{runs} removed, the oldest first" + (
-        f", {bad} of them of tests that failed" if bad else ""
-    )
-    suffix = (
-        ""
-        if total <= max_bytes
-        else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
-    )
-    return (
-        f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes}"
-        f" (vnc_max_megabytes){suffix}"
-    )
+        removed += 1
+        bad += is_bad
+    message = "1 run was" if removed == 1 else f"{removed} runs were"
+    message += " removed, the oldest first"
+    if bad:
+        message += f", {bad} of them of tests that failed"
+    message += f": all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes}"
+    message += " (vnc_max_megabytes)"
+    if total > max_bytes:
+        message += f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
+    return message
+
+
+def _size_of(run_dir: Path) -> int:
+    size = 0
+    for file in run_dir.rglob("*"):
+        with suppress(OSError):
+            size += file.lstat().st_size
+    return size
+
+
+def _removable(
+    runs: Iterable[Path], keep: Iterable[Path]
+) -> Iterator[tuple[bool, float, str, Path]]:
+    """Yield the runs that may be removed. A test that did not fail sorts before one
+    that did, an older one before a newer one.
+    """
+    kept = {path.resolve() for path in keep}
+    for path in runs:
+        if path.resolve() in kept or (path / DRAFT_FILE).exists():
+            continue
+        with suppress(RunDirectoryError):  # a directory that is not understood stays
+            ended = read_finished_test(path)
+            if ended:
+                ended_at = (path / RESULT_FILE).stat().st_mtime
+                yield ended.is_bad, ended_at, path.name, path

@@ -156,14 +156,13 @@ class JsonLines:
         Raises RunDirectoryUnwritable, also for a line that would make the file larger
         than what is read.
         """
-        line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "replace"
-        )
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        line = f"{text}\n".encode("utf-8", "replace")
         try:
             if not self._is_whole and self.path.exists():  # the last line may be torn
                 os.truncate(self.path, read_whole(self.path).rfind(b"\n") + 1)
             with open(self.path, "ab", opener=private) as file:
-                size = file.tell() + len(line) + 1
+                size = file.tell() + len(line)
                 if size > LARGEST:
                     raise OSError(
                         errno.EFBIG,
@@ -171,7 +170,7 @@ class JsonLines:
                         f" {size}",
                     )
                 self._is_whole = False
-                file.write(line + b"\n")
+                file.write(line)
             self._is_whole = True
         except OSError as exc:
             raise RunDirectoryUnwritable(

@@ -50,9 +50,8 @@ class RunLogger:
 
     def observe(self, event: RunEvent) -> None:
         """Write one event without its secrets."""
-        redactor = (
-            self._start_redactor if isinstance(event, RunStarted) else self._redactor
-        )
+        is_start = isinstance(event, RunStarted)
+        redactor = self._start_redactor if is_start else self._redactor
         hidden = redactor.hide_in(event)
         self.directory.append(hidden)
         self._execution.observe(hidden)
@@ -70,7 +69,9 @@ class MessageLog:
         self._lock = Lock()
         self._path: Path | None = None
         self._hide: Callable[[str], str] = str
-        self._started_s, self._left = 0.0, 0
+        self._started_s = 0.0
+        self._left = 0
+        """How many bytes may still be written."""
 
     def begin(
         self, directory: Path, started_s: float, hide: Callable[[str], str]
@@ -79,7 +80,9 @@ class MessageLog:
         the monotonic clock.
         """
         with self._lock:
-            self._path, self._started_s, self._hide = directory / FILE, started_s, hide
+            self._path = directory / FILE
+            self._started_s = started_s
+            self._hide = hide
             written = self._path.stat().st_size if self._path.exists() else 0
             self._left = max(MAX_BYTES - written, 0)
 
@@ -96,10 +99,8 @@ class MessageLog:
             lines = b"".join(_line({"at_s": at_s, **message}) for message in messages)
             self._left -= len(lines)
             if self._left <= 0:
-                self._left, lines = (
-                    0,
-                    _line({"at_s": at_s, "kind": "cut", "most_bytes": MAX_BYTES}),
-                )
+                self._left = 0
+                lines = _line({"at_s": at_s, "kind": "cut", "most_bytes": MAX_BYTES})
             try:
                 with open(self._path, "ab", opener=private) as file:
                     file.write(lines)
@@ -108,9 +109,5 @@ class MessageLog:
 
 
 def _line(message: JsonObject) -> bytes:
-    return (
-        json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "replace"
-        )
-        + b"\n"
-    )
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return f"{text}\n".encode("utf-8", "replace")

@@ -34,8 +34,11 @@ from pytest_vnc_use.types import (
 )
 
 _INTERVAL_S = 0.25
-_DOWN_AND_NOTE, _UP = "\x1bD\x1b7\r", "\x1b8\x1b[A"
-_UNWRAPPED, _WRAPPED, _ERASED = "\x1b[?7l", "\x1b[?7h", "\x1b[J"
+_DOWN_AND_NOTE = "\x1bD\x1b7\r"
+_UP = "\x1b8\x1b[A"
+_UNWRAPPED = "\x1b[?7l"
+_WRAPPED = "\x1b[?7h"
+_ERASED = "\x1b[J"
 
 
 def can_show(number: int) -> bool:
@@ -63,23 +66,25 @@ class LiveLine:
         hide: Callable[[str], str],
         is_busy: Callable[[], bool] = bool,
     ) -> None:
-        self._number, self._test, self._hide, self._is_busy = (
-            os.dup(number),
-            test,
-            hide,
-            is_busy,
-        )
-        self._lock, self._closed = threading.RLock(), threading.Event()
-        self._is_shown = self._is_drawn = self._runs = self._asks = False
-        self._started_s, self._dollars, self._gate_until_s = clock.monotonic(), 0.0, 0.0
+        self._number = os.dup(number)
+        self._test = test
+        self._hide = hide
+        self._is_busy = is_busy
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        self._is_shown = False
+        self._is_drawn = False
+        self._runs = False
+        self._asks = False
+        self._started_s = clock.monotonic()
+        self._dollars = 0.0
+        self._gate_until_s = 0.0
         self._recorded = ""
-        self._step, self._limit, self._planner, self._activity, self._last = (
-            0,
-            "",
-            "",
-            "looks at the screen",
-            "",
-        )
+        self._step = 0
+        self._limit = ""
+        self._planner = ""
+        self._activity = "looks at the screen"
+        self._last = ""
         threading.Thread(target=self._draw, daemon=True).start()
 
     def observe(self, event: RunEvent) -> None:
@@ -89,16 +94,12 @@ class LiveLine:
         self._gate_until_s = 0.0
         match event:
             case RunStarted():
-                self._runs, self._step, self._limit = (
-                    True,
-                    0,
-                    f" of {event.limits.steps}",
-                )
-                self._planner, self._activity, self._last = (
-                    event.planner,
-                    f"waits for {event.planner}",
-                    "",
-                )
+                self._runs = True
+                self._step = 0
+                self._limit = f" of {event.limits.steps}"
+                self._planner = event.planner
+                self._activity = f"waits for {event.planner}"
+                self._last = ""
             case GateAwaited():
                 self._runs = True
                 self._gate_until_s = clock.monotonic() + event.remaining_s
@@ -110,35 +111,29 @@ class LiveLine:
                 self._activity = f"waits for who records {event.name!r}"
             case ModelRequest():
                 self._asks = True
-                self._activity = (
-                    "asks"
-                    f" {'the judge' if event.purpose == 'judge' else event.model}{self._last}"
-                )
+                asked = "the judge" if event.purpose == "judge" else event.model
+                self._activity = f"asks {asked}{self._last}"
             case ModelExchange(retry_in_s=retry_in_s):
                 self._asks = retry_in_s is not None
                 if retry_in_s is not None:
                     self._activity = (
                         f"asks {event.model} again in {retry_in_s:.0f} s: {event.error}"
                     )
-                is_unknown = event.dollars is None and (
-                    event.uncounted or event.usage != Usage()
-                )
-                # a sum of NaN is not shown
-                self._dollars += math.nan if is_unknown else event.dollars or 0.0
+                if event.dollars is not None:
+                    self._dollars += event.dollars
+                elif event.uncounted or event.usage != Usage():
+                    self._dollars = math.nan  # a sum of NaN is not shown
             case StepStarted():
-                self._runs, self._step, self._activity = (
-                    True,
-                    event.number,
-                    _format(event.proposal),
-                )
+                self._runs = True
+                self._step = event.number
+                self._activity = _format(event.proposal)
             case StepFinished(step):
+                self._step = step.number
                 self._last = f", last: {_format(step.proposal)}"
-                self._step, self._activity = (
-                    step.number,
-                    f"waits for {self._planner}{self._last}",
-                )
+                self._activity = f"waits for {self._planner}{self._last}"
             case ApprovalRequest() | RunEnded():
-                self._runs = self._asks = False
+                self._runs = False
+                self._asks = False
         self._is_shown = self._runs or self._asks
         if not self._is_shown:
             self.erase()
@@ -147,27 +142,22 @@ class LiveLine:
         """Return the line, which takes at most `columns` on a terminal; nothing in it
         can do harm there.
         """
-        cents = (
-            f", {self._dollars * 100:.{1 if self._dollars >= 0.01 else 2}f} cents"
-            if self._dollars > 0
-            else ""
-        )
-        end = f" ({clock.monotonic() - self._started_s:.0f} s{cents})"
-        test = f"{fit(self._safe(self._test), columns // 3)}: " if self._test else ""
-        step = f"step {self._step}{self._limit}: " if self._limit or self._step else ""
-        left_s = max(0, math.ceil(self._gate_until_s - clock.monotonic()))
-        activity = (
-            f"waits for the recorded screen, {left_s} s left{self._recorded}"
-            if self._gate_until_s
-            else self._activity
-        )
-        return fit(
-            test
-            + step
-            + fit(self._safe(activity), columns - columns_of(test + step + end))
-            + end,
-            columns,
-        )
+        start = ""
+        if self._test:
+            start += f"{fit(self._safe(self._test), columns // 3)}: "
+        if self._limit or self._step:
+            start += f"step {self._step}{self._limit}: "
+        activity = self._activity
+        if self._gate_until_s:
+            left_s = max(0, math.ceil(self._gate_until_s - clock.monotonic()))
+            activity = f"waits for the recorded screen, {left_s} s left{self._recorded}"
+        end = f" ({clock.monotonic() - self._started_s:.0f} s"
+        if self._dollars > 0:
+            digits = 1 if self._dollars >= 0.01 else 2
+            end += f", {self._dollars * 100:.{digits}f} cents"
+        end += ")"
+        room = columns - columns_of(start + end)
+        return fit(start + fit(self._safe(activity), room) + end, columns)
 
     def _safe(self, text: str) -> str:
         # again, as control characters may have split a secret
@@ -183,10 +173,8 @@ class LiveLine:
     def _write(self, line: str) -> None:
         self._is_drawn = line != _ERASED
         encoding = os.device_encoding(self._number) or "ascii"
-        os.write(
-            self._number,
-            f"{_DOWN_AND_NOTE}{line}{_UP}".encode(encoding, errors="replace"),
-        )
+        text = f"{_DOWN_AND_NOTE}{line}{_UP}"
+        os.write(self._number, text.encode(encoding, errors="replace"))
 
     def erase(self) -> None:
         """Erase the line, until an event shows it again."""

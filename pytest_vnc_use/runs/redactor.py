@@ -78,18 +78,16 @@ class Redactor:
         self._others = {
             mark: value for mark, value in marked if mark not in self._values
         }
-        self._hidden = {
-            form: mark
-            for mark, value in [*marked, *self._values.items()]
-            for form in _forms(value)
-        }
+        self._hidden: dict[str, str] = {}
+        """The placeholder of each text to hide."""
+        for mark, value in [*marked, *self._values.items()]:
+            self._hidden.update(dict.fromkeys(_forms(value), mark))
         patterns = [*map(re.escape, {**self._values, **self._others})]
         for form in sorted(self._hidden, key=len, reverse=True):
-            patterns.append(
-                re.escape(form)
-                if len(form) >= SHORT
-                else rf"(?<!\w){re.escape(form)}(?!\w)"
-            )
+            pattern = re.escape(form)
+            if len(form) < SHORT:
+                pattern = rf"(?<!\w){pattern}(?!\w)"
+            patterns.append(pattern)
         self._secrets = re.compile("|".join(patterns) or "(?!)")
 
     def hide(self, text: str) -> str:
@@ -112,11 +110,10 @@ class Redactor:
         """
         text = self.hide(text)
         is_shortened = bool(_SHORTENED.search(text))
-        pieces = enumerate(_MARK.split(text))
-        return "".join(
-            piece if number % 2 else self._without_pieces(piece, is_shortened)
-            for number, piece in pieces
-        )
+        parts = _MARK.split(text)
+        # every second part is a placeholder
+        parts[::2] = [self._without_pieces(part, is_shortened) for part in parts[::2]]
+        return "".join(parts)
 
     def _without_pieces(self, text: str, is_shortened: bool) -> str:
         """Return a text without the runs of a value's characters that are a whole value
@@ -125,29 +122,26 @@ class Redactor:
         bare = _MARGINS.sub("", text)
         runs: list[tuple[int, int, str, int]] = []
         for at in range(len(bare) - _PIECE + 1):
-            if piece := self._pieces.get(bare[at : at + _PIECE]):
-                start, mark, whole = at, *piece
-                if runs and at <= runs[-1][1]:
-                    start, _, mark, whole = runs.pop()
-                runs.append((start, at + _PIECE, mark, whole))
-        margins = (
-            {
-                index
-                for margin in _MARGINS.finditer(text)
-                for index in range(*margin.span())
-            }
-            if runs
-            else set()
-        )
-        text_indices = (
-            [index for index in range(len(text)) if index not in margins]
-            if runs
-            else []
-        )
-        hidden, end = [], 0
-        for start, stop, mark, whole in runs:
+            piece = self._pieces.get(bare[at : at + _PIECE])
+            if piece is None:
+                continue
+            start = at
+            mark, whole_length = piece
+            if runs and at <= runs[-1][1]:
+                start, _, mark, whole_length = runs.pop()
+            runs.append((start, at + _PIECE, mark, whole_length))
+        if not runs:
+            return text
+        margins: set[int] = set()
+        for margin in _MARGINS.finditer(text):
+            margins.update(range(*margin.span()))
+        # where in the text each character of `bare` is
+        text_indices = [index for index in range(len(text)) if index not in margins]
+        hidden: list[str] = []
+        end = 0
+        for start, stop, mark, whole_length in runs:
             is_cut = bare.startswith(_DOTS, stop) or bare[:start].endswith(_DOTS)
-            if is_cut or is_shortened or stop - start >= whole:
+            if is_cut or is_shortened or stop - start >= whole_length:
                 hidden += [text[end : text_indices[start]], mark]
                 end = text_indices[stop - 1] + 1
         return "".join([*hidden, text[end:]])
@@ -155,15 +149,16 @@ class Redactor:
     @cached_property
     def _pieces(self) -> dict[str, tuple[str, int]]:
         """For each `_PIECE` characters of a value without margins: its placeholder, and
-        its whole length in short.
+        the length of the whole value without margins.
         """
-        longest_first = sorted(self._hidden.items(), key=lambda item: -len(item[0]))
-        bared = [(_MARGINS.sub("", form), mark) for form, mark in longest_first]
-        return {
-            bare[start : start + _PIECE]: (mark, len(bare))
-            for bare, mark in bared
-            for start in range(len(bare) - _PIECE + 1)
-        }
+        pieces: dict[str, tuple[str, int]] = {}
+        # of values that share a piece, the shortest counts
+        for form in sorted(self._hidden, key=len, reverse=True):
+            bare = _MARGINS.sub("", form)
+            for start in range(len(bare) - _PIECE + 1):
+                piece = bare[start : start + _PIECE]
+                pieces[piece] = self._hidden[form], len(bare)
+        return pieces
 
     def reveal(self, text: str) -> str:
         """Return `text` with the secrets' values for their placeholders; only just
@@ -177,8 +172,10 @@ class Redactor:
 
     def _reveal(self, mark: re.Match[str]) -> str:
         value = self._values.get(f"<secret:{mark[1]}>")
-        if value is None or not mark.group().startswith("<totp:"):
-            return mark.group() if value is None else value
+        if value is None:
+            return mark.group()
+        if not mark.group().startswith("<totp:"):
+            return value
         try:
             return totp(value)
         except ValueError as exc:
@@ -198,11 +195,9 @@ class Redactor:
             return [self.hide_json(item) for item in value]
         if isinstance(value, str):
             return value if _SCREENSHOT.fullmatch(value) else self.hide(value)
-        return (
-            self._hidden.get(str(value), value)
-            if type(value) is int and not self._acts
-            else value
-        )
+        if type(value) is int and not self._acts:
+            return self._hidden.get(str(value), value)
+        return value
 
     def hide_in_error(self, error: BaseException) -> None:
         """Remove the secrets from an error that this package raised. An error of a
@@ -215,12 +210,12 @@ class Redactor:
         if not isinstance(error, VncUseError):
             return
         text = causes.text_of(error)
-        has_secret = (
-            type(error).__module__ == VncUseError.__module__ and self.hide(text) != text
-        )
+        hidden = self.hide(text)
+        is_of_package = type(error).__module__ == VncUseError.__module__
+        has_secret = is_of_package and hidden != text
         if has_secret or causes.is_from_package(error):
-            # its cause may contain a secret
-            error.args, error.__cause__ = (self.hide(text),), None
+            error.args = (hidden,)
+            error.__cause__ = None  # it may contain a secret
 
     def hide_in(self, value: Any) -> Any:
         """Return a value of `types` without secrets. Frames, numbers, and the values
@@ -229,12 +224,10 @@ class Redactor:
         match value:
             case FrameRef():
                 return value
+            case str() if self._acts or value.isprintable():
+                return self.hide(value)
             case str():
-                return (
-                    self.hide(value)
-                    if self._acts or value.isprintable()
-                    else self.hide_pieces(value)
-                )
+                return self.hide_pieces(value)
             case tuple():
                 return tuple(map(self.hide_in, value))
             case Mapping() | list():
@@ -261,42 +254,35 @@ def _placeholder(name: str, value: str) -> str:
 def _forms(value: str) -> set[str]:
     """Return a value in all formats in which it may occur in written text."""
     raw = value.encode("utf-8", "surrogateescape")
-    encoded = {quote_plus(raw), *(quote(raw, safe=safe) for safe in ("", "/", "!'()*"))}
-    lowered = {
+    encoded = {quote_plus(raw)}
+    encoded |= {quote(raw, safe=safe) for safe in ("", "/", "!'()*")}
+    encoded |= {
         re.sub("%..", lambda code: code.group().lower(), text) for text in encoded
     }
-    lines = {
-        line for line in map(str.strip, value.splitlines()) if len(line) >= _MIN_CORE
+    written = {repr(raw)[2:-1]}
+    for text in (value, *map(str.strip, value.splitlines())):
+        if text == value or len(text) >= _MIN_CORE:
+            # a failure of pytest has a text as `repr` shows it, with -vv as `ascii`
+            written |= {text, repr(text)[1:-1], ascii(text)[1:-1]}
+            written.add(json.dumps(text)[1:-1])
+            written.add(json.dumps(text, ensure_ascii=False)[1:-1])
+    escaped = {html.escape(text) for text in written}
+    escaped |= {html.escape(text, quote=False) for text in written}
+    escaped |= {
+        text.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for text in escaped
     }
-    written = {value, *lines}
-    as_json = {
-        json.dumps(text, ensure_ascii=is_ascii)[1:-1]
-        for text in written
-        for is_ascii in (True, False)
-    }
-    # a failure of pytest has a text as `repr` shows it, and with -vv as `ascii` does
-    written |= (
-        as_json
-        | {show(text)[1:-1] for text in written for show in (repr, ascii)}
-        | {repr(raw)[2:-1]}
-    )
-    written |= {
-        html.escape(text, quote=quotes) for text in written for quotes in (True, False)
-    }
-    written |= {
-        text.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for text in written
-    }
-    return written | encoded | lowered | set(_base64_forms(raw))
+    return written | escaped | encoded | set(_base64_forms(raw))
 
 
 def _base64_forms(raw: bytes) -> Iterator[str]:
     for encode in (b64encode, urlsafe_b64encode):
         whole = encode(raw).decode()
         yield from (whole, whole.rstrip("="))
+        # within a longer text, a value starts at any byte of a group of three
         for shift in range(3):
-            core = encode(bytes(shift) + raw).decode()[
-                -(-shift * 8 // 6) : (shift + len(raw)) * 8 // 6
-            ]
+            start = -(-shift * 8 // 6)
+            stop = (shift + len(raw)) * 8 // 6
+            core = encode(bytes(shift) + raw).decode()[start:stop]
             if len(core) >= _MIN_CORE:
                 yield core
 
@@ -309,12 +295,14 @@ def _free_fields(form: type) -> tuple[str, ...]:
     if not is_dataclass(form):
         return ()
     hints = get_type_hints(form)
-    prescribed = {
-        name
-        for name, hint in hints.items()
-        if Literal in (get_origin(kind) for kind in (hint, *get_args(hint)))
-    }
-    return tuple(field.name for field in fields(form) if field.name not in prescribed)
+    return tuple(
+        field.name for field in fields(form) if not _is_prescribed(hints[field.name])
+    )
+
+
+def _is_prescribed(hint: Any) -> bool:
+    """Return whether a type is a Literal, or a union with one."""
+    return any(get_origin(kind) is Literal for kind in (hint, *get_args(hint)))
 
 
 def totp(key: str, *, digits: int = 6, now: Callable[[], float] = clock.epoch) -> str:

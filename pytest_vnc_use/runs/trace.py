@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -110,6 +112,16 @@ class Trace:
         return is_owner and status.st_ino == self.header.inode
 
     @property
+    def is_replay(self) -> bool:
+        """Whether a recording chose the steps, perhaps until it drifted."""
+        return self.started.planner.startswith("recording")
+
+    @property
+    def is_healed(self) -> bool:
+        """Whether a model continued after a drift."""
+        return any(drift.healed for drift in self.drifts)
+
+    @property
     def last_frame(self) -> FrameRef:
         """The newest frame that the run acted on or ended at."""
         return self.steps[-1].frame_after if self.steps else self.started.screen
@@ -122,48 +134,47 @@ class Trace:
     @property
     def all_steps(self) -> tuple[Step, ...]:
         """The finished steps, and the one that was started or waits for an answer."""
-        frame = self.last_frame
         if approval := self.open_approval:
-            return *self.steps, Step(
-                approval.number,
-                len(self.turns),
-                approval.proposal,
-                approval.ruling,
-                frame,
-                frame,
-            )
+            return *self.steps, self._step_at_end(approval, len(self.turns))
         if step := self.open_step:
-            open_step = Step(
-                step.number,
-                step.turn,
-                step.proposal,
-                step.ruling,
-                frame,
-                frame,
-                error=UNFINISHED,
-            )
-            return *self.steps, open_step
+            return *self.steps, self._step_at_end(step, step.turn, UNFINISHED)
         return self.steps
+
+    def _step_at_end(
+        self, event: ApprovalRequest | StepStarted, turn: int, error: str = ""
+    ) -> Step:
+        frame = self.last_frame
+        return Step(
+            event.number,
+            turn,
+            event.proposal,
+            event.ruling,
+            frame,
+            frame,
+            error=error,
+        )
 
     @property
     def usage(self) -> Usage:
         """Return the tokens of all answers, the planner's and the judge's."""
-        judged = [verdict.usage for verdict in self.verdicts] + [
-            event.reading.usage for event in self.extracted
-        ]
-        return sum([turn.decision.usage for turn in self.turns] + judged, Usage())
+        usages = [turn.decision.usage for turn in self.turns]
+        usages += [verdict.usage for verdict in self.verdicts]
+        usages += [event.reading.usage for event in self.extracted]
+        return sum(usages, Usage())
 
     @property
     def dollars(self) -> float | None:
         """Return the cost of all model calls; None if there were none, or if a price is
         unknown.
         """
-        paid = [
+        prices = [
             exchange.dollars
             for exchange in self.exchanges
             if exchange.uncounted or exchange.usage != Usage()
         ]
-        return None if not paid or None in paid else sum(filter(None, paid))
+        if not prices or None in prices:
+            return None
+        return sum(filter(None, prices))
 
 
 def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
@@ -178,53 +189,60 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         try:
             parsed = next(file.parsed([line], number))
             if parsed.get("kind") in _KINDS:
-                event, at_s = (
-                    from_line(file.path, _EVENT, parsed),
-                    parsed.get("at_s", 0.0),
-                )
-                events.append(TimedEvent(event, from_line(file.path, float, at_s)))
+                event = from_line(file.path, _EVENT, parsed)
+                at_s = from_line(file.path, float, parsed.get("at_s", 0.0))
+                events.append(TimedEvent(event, at_s))
         except RunDirectoryError:
             if damage is None:
                 raise
             damage.append(
                 f"line {number} of {file.path.name} is damaged: it is left out"
             )
-    if damage is not None and file.path.stat().st_size > sum(
-        len(line) + 1 for line in lines
-    ):
-        damage.append(
-            f"{file.path.name} ends in the middle of line {len(lines) + 1}: that line"
-            " is left out"
-        )
-    if damage and damage[_MAX_NAMED:]:
-        damage[_MAX_NAMED:] = [f"and {len(damage) - _MAX_NAMED} more damaged lines"]
-    # if a resumed run repeated something, the last time counts
+    if damage is not None:
+        if file.path.stat().st_size > sum(len(line) + 1 for line in lines):
+            damage.append(
+                f"{file.path.name} ends in the middle of line {len(lines) + 1}: that"
+                " line is left out"
+            )
+        if damage[_MAX_NAMED:]:
+            damage[_MAX_NAMED:] = [f"and {len(damage) - _MAX_NAMED} more damaged lines"]
+    return _trace_of(path, header, events)
+
+
+def _trace_of(path: Path, header: Header, events: Sequence[TimedEvent]) -> Trace:
+    """Return the trace of these events. If a resumed run repeated something, the last
+    time counts. Raises RunDirectoryError if the run never saw a screen.
+    """
     started: RunStarted | None = None
     ended: RunEnded | None = None
     approval: ApprovalRequest | None = None
     open_step: StepStarted | None = None
     decisions: dict[int, Decision] = {}
     steps: dict[int, Step] = {}
-    by_type: dict[type[Any], list[Any]] = {
-        kind: [] for kind in (ModelExchange, Judged, Extracted, Drift, Transient)
-    }
-    for event in (timed.event for timed in events):
+    by_type = defaultdict[type[Any], list[Any]](list)
+    for timed in events:
+        event = timed.event
         match event:
             case RunStarted():
                 started = event
+            case RunEnded():
+                ended = event
             case TurnDecided():
                 decisions[event.number] = event.decision
                 ended = None
             case ApprovalRequest():
-                approval, ended = event, None
+                approval = event
+                ended = None
             case StepStarted():
-                open_step, approval, ended = event, None, None
+                open_step = event
+                approval = None
+                ended = None
             case StepFinished(step=step):
                 steps[step.number] = step
-                open_step, approval, ended = None, None, None
-            case RunEnded():
-                ended = event
-            case _ if type(event) in by_type:  # the others are for observers
+                open_step = None
+                approval = None
+                ended = None
+            case _:
                 by_type[type(event)].append(event)
     if started is None:
         reason = (ended.error or ended.message) if ended else ""
@@ -234,15 +252,15 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
         )
         error.never_started = reason
         raise error
-    by_turn: dict[int, list[Step]] = {}
+    by_turn = defaultdict[int, list[Step]](list)
     for step in steps.values():
-        by_turn.setdefault(step.turn, []).append(step)
+        by_turn[step.turn].append(step)
     return Trace(
         path,
         header,
         started,
         turns=tuple(
-            Turn(decision, tuple(by_turn.get(number, ())))
+            Turn(decision, tuple(by_turn[number]))
             for number, decision in decisions.items()
         ),
         steps=tuple(steps.values()),

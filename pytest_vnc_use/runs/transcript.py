@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -77,10 +76,10 @@ def format_caption(action: Action, elements: Elements = ()) -> str:
     """Format an action as `double-click at (10, 20)`, `type "apples", then press
     Enter`; text is a JSON string.
     """
-    return "".join(
-        _quote(part.text) if part.is_name else part.text
-        for part in caption(action, elements)
-    )
+    text = ""
+    for part in caption(action, elements):
+        text += _quote(part.text) if part.is_name else part.text
+    return text
 
 
 def is_named(step: Step) -> bool:
@@ -91,17 +90,18 @@ def is_named(step: Step) -> bool:
 
 
 def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
-    first, second = (*elements, None, None)[:2]
+    first = elements[0] if elements else None
+    second = elements[1] if len(elements) > 1 else None
     match action:
         case Click(x=x, y=y, button=button, count=count):
             verb = _COUNTS.get(count, f"click {count} times")
             yield CaptionPart(verb if button == "left" else f"{button} {verb}")
             yield from _target(first, (x, y), "", "at")
-        case MouseDown(x=x, y=y, button=button) | MouseUp(x=x, y=y, button=button):
-            yield CaptionPart(
-                f"{'press' if isinstance(action, MouseDown) else 'release'} the"
-                f" {button} button"
-            )
+        case MouseDown(x=x, y=y, button=button):
+            yield CaptionPart(f"press the {button} button")
+            yield from _target(first, (x, y), "on", "at")
+        case MouseUp(x=x, y=y, button=button):
+            yield CaptionPart(f"release the {button} button")
             yield from _target(first, (x, y), "on", "at")
         case Move(x=x, y=y):
             yield CaptionPart("move")
@@ -115,11 +115,10 @@ def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
             yield from _target(first, (action.x, action.y), "", "from")
             yield from _target(second, (action.to_x, action.to_y), "to", "to")
         case TypeText(x=x, y=y):
+            at = None if x is None or y is None else (x, y)
             yield from _quoted("type ", _quote(action.text))
             yield CaptionPart(" over what was there" if action.clear_first else "")
-            yield from _target(
-                first, None if x is None or y is None else (x, y), "in", "at"
-            )
+            yield from _target(first, at, "in", "at")
             yield CaptionPart(", then press Enter" if action.press_enter else "")
         case KeyCombo(keys=keys):
             yield from _quoted("press ", "+".join(keys))
@@ -160,29 +159,21 @@ def _target(
     """Yield an element by its name and role, by its role and point if it has no name,
     or else the point.
     """
-    name, role = (
-        (_on_one_line(element.name), _on_one_line(element.role) or "element")
-        if element
-        else ("", "")
-    )
-    before, point = (
-        f" {preposition} " if preposition else " ",
-        (f" ({at[0]}, {at[1]})" if at else ""),
-    )
+    if element is None:
+        if at:
+            yield CaptionPart(f" {point_preposition} ({at[0]}, {at[1]})")
+        return
+    name = _on_one_line(element.name)
+    role = _on_one_line(element.role) or "element"
+    before = f" {preposition} " if preposition else " "
     if name:
-        yield from (
-            CaptionPart(before),
-            CaptionPart(name, "name"),
-            *_quoted(" (", role),
-            CaptionPart(")"),
-        )
-    elif role:
-        yield from (
-            *_quoted(f"{before}the ", role),
-            CaptionPart(f" at{point}" if at else ""),
-        )
-    elif at:
-        yield CaptionPart(f" {point_preposition}{point}")
+        yield CaptionPart(before)
+        yield CaptionPart(name, "name")
+        yield from _quoted(" (", role)
+        yield CaptionPart(")")
+    else:
+        yield from _quoted(f"{before}the ", role)
+        yield CaptionPart(f" at ({at[0]}, {at[1]})" if at else "")
 
 
 def _on_one_line(text: str) -> str:
@@ -195,13 +186,12 @@ def _quote(value: object) -> str:
 
 def format_action(action: Action) -> str:
     """Return an action as text: `click(x=10, y=20)`."""
-    values = {name: value for name, value in vars(action).items() if name != "kind"}
-    fields = ", ".join(
+    fields = [
         f"{name}={value!r}"
-        for name, value in values.items()
-        if value is not None and value is not False
-    )
-    return f"{action.kind}({line(fields)})"
+        for name, value in vars(action).items()
+        if name != "kind" and value is not None and value is not False
+    ]
+    return f"{action.kind}({line(', '.join(fields))})"
 
 
 def action_line(action: Action, elements: Elements) -> str:
@@ -217,16 +207,16 @@ def step_line(step: Step) -> str:
     """Return a step as text: `3 click "Basket" (button): open the basket`, and the
     error, if there is one.
     """
+    text = f"{step.number} {action_line(step.proposal.action, step.elements)}"
     reason = line(step.proposal.intent or step.text)
-    text = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (
-        f": {reason}" if reason else ""
-    )
-    if step.repeated_requests:
-        times = (
-            "once" if step.repeated_requests == 1 else f"{step.repeated_requests} times"
-        )
+    if reason:
+        text += f": {reason}"
+    if count := step.repeated_requests:
+        times = "once" if count == 1 else f"{count} times"
         text += f"\n  asked again {times}: the screen changed while the model thought"
-    return text + (f"\n  failed: {line(step.error)}" if step.error else "")
+    if step.error:
+        text += f"\n  failed: {line(step.error)}"
+    return text
 
 
 def transcript(steps: Sequence[Step]) -> str:
@@ -252,20 +242,15 @@ def format_run_failure(headline: str, result: RunResult) -> str:
     """Return a failure in a few lines: the headline, the task, the last steps with
     their reasons, the run directory.
     """
-    lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
-    steps = (
-        [f"last steps of {len(result.steps)}:", *(f"  {text}" for text in lines)]
-        if lines
-        else ["no step was made"]
-    )
-    return "\n  ".join(
-        [
-            headline,
-            f"task: {line(result.task)}",
-            *steps,
-            f"run directory: {result.run_dir}",
-        ]
-    )
+    lines = [headline, f"task: {line(result.task)}"]
+    steps = transcript(result.steps[-LAST_STEPS:]).splitlines()
+    if steps:
+        lines.append(f"last steps of {len(result.steps)}:")
+        lines += [f"  {text}" for text in steps]
+    else:
+        lines.append("no step was made")
+    lines.append(f"run directory: {result.run_dir}")
+    return "\n  ".join(lines)
 
 
 def format_end(result: RunResult) -> str:
@@ -327,11 +312,9 @@ def only_waiting(paths: Iterable[Path]) -> str:
     ]
     if len(waiting) == 1:
         return waiting[0]
-    runs = (
-        f"{len(waiting)} runs wait for approval: {', '.join(waiting)}"
-        if waiting
-        else "no run waits for approval"
-    )
+    runs = "no run waits for approval"
+    if waiting:
+        runs = f"{len(waiting)} runs wait for approval: {', '.join(waiting)}"
     raise SettingsError(f"{runs}. Name the run")
 
 
@@ -355,11 +338,9 @@ def outcome_of(trace: Trace) -> str:
     """
     if trace.ended is None:
         return str(Outcome.WAITING) if trace.open_approval else "unfinished"
-    return (
-        str(trace.ended.outcome)
-        if trace.ended.outcome and not trace.ended.error
-        else "error"
-    )
+    if trace.ended.error or not trace.ended.outcome:
+        return "error"
+    return str(trace.ended.outcome)
 
 
 # The planner that continues where a recording drifts. The mark of a replayed turn is in
@@ -392,27 +373,21 @@ def seen_by_live(observation: Observation) -> Observation:
     The text has no names of elements, because those of a recording are only for
     readers.
     """
-    before = list(
-        takewhile(
-            lambda turn: REPLAYED in turn.decision.provider_details, observation.turns
-        )
-    )
-    if not before:
+    replayed: list[Step] = []
+    live_turns = observation.turns
+    while live_turns and REPLAYED in live_turns[0].decision.provider_details:
+        replayed += live_turns[0].steps
+        live_turns = live_turns[1:]
+    if live_turns == observation.turns:
         return observation
-    live_turns = observation.turns[len(before) :]
-    replayed = [
-        step_line(replace(step, elements=())) for turn in before for step in turn.steps
-    ]
     task = observation.task
     if replayed:
-        steps = "\n".join(replayed)
+        steps = transcript([replace(step, elements=()) for step in replayed])
         task += (
             "\n\nThese steps of it have been performed already; continue from what the"
             f" screen shows:\n{steps}"
         )
-    first = (
-        live_turns[0].steps[0].frame_before
-        if live_turns and live_turns[0].steps
-        else observation.frame
-    )
+    first = observation.frame
+    if live_turns and live_turns[0].steps:
+        first = live_turns[0].steps[0].frame_before
     return replace(observation, task=task, first_frame=first, turns=live_turns)

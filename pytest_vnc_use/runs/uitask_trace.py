@@ -69,7 +69,9 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.values import fill
 
-FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
+FINAL = "execution.json"
+PARTIAL = "partial_execution.json"
+ERROR = "error.txt"
 FINISH = "finish"
 Record = tuple[str, dict[str, Any]]
 """The name of an action, and its params."""
@@ -121,41 +123,40 @@ def records_for(action: Action) -> list[Record]:
     """
     match action:
         case Click(x, y, "left" | "right" as button, 1 | 2 | 3 as count):
-            click_type = next(
-                name for name, clicks in CLICKS.items() if clicks == count
-            )
-            return [
-                _mouse(
-                    "mouse_click", button=button, click_type=click_type, position=(x, y)
-                )
-            ]
+            names = {clicks: name for name, clicks in CLICKS.items()}
+            click = {
+                "button": button,
+                "click_type": names[count],
+                "position": _xy(x, y),
+            }
+            return [("mouse_click", {"action": click})]
         case Move(x, y):
-            return [("mouse_move", {"position": {"x": x, "y": y}})]
+            return [("mouse_move", {"position": _xy(x, y)})]
         case Drag(x, y, to_x, to_y):
-            return [_mouse("mouse_drag", button="left", start=(x, y), end=(to_x, to_y))]
+            drag = {"button": "left", "start": _xy(x, y), "end": _xy(to_x, to_y)}
+            return [("mouse_drag", {"action": drag})]
         case Scroll(x, y, direction, clicks, by="wheel"):
-            return [
-                _mouse(
-                    "mouse_scroll", position=(x, y), direction=direction, repeat=clicks
-                )
-            ]
+            scroll = {
+                "position": _xy(x, y),
+                "direction": direction,
+                "repeat": clicks,
+            }
+            return [("mouse_scroll", {"action": scroll})]
         case KeyCombo(keys):
             return [("press_keys", {"keys": list(keys)})]
         case TypeText(text, x, y):
-            at = [] if x is None or y is None else records_for(Click(x, y))
-            cleared = records_for(KeyCombo(("ctrl", "a"))) if action.clear_first else []
-            removed = (
-                records_for(KeyCombo(("backspace",)))
-                if action.clear_first and not text
-                else []
-            )
-            typed: list[Record] = [("type_text", {"text": text})] if text else removed
-            return [
-                *at,
-                *cleared,
-                *typed,
-                *(records_for(KeyCombo(("enter",))) if action.press_enter else []),
-            ]
+            records: list[Record] = []
+            if x is not None and y is not None:
+                records += records_for(Click(x, y))
+            if action.clear_first:
+                records += records_for(KeyCombo(("ctrl", "a")))
+            if text:
+                records.append(("type_text", {"text": text}))
+            elif action.clear_first:
+                records += records_for(KeyCombo(("backspace",)))
+            if action.press_enter:
+                records += records_for(KeyCombo(("enter",)))
+            return records
         case TraverseHistory(direction):
             return [("page_navigation", {"direction": direction})]
         case Wait(duration_s):
@@ -165,13 +166,8 @@ def records_for(action: Action) -> list[Record]:
             return [(fields.pop("kind"), fields)]
 
 
-def _mouse(name: str, **values: Any) -> Record:
-    points = {
-        key: {"x": value[0], "y": value[1]}
-        for key, value in values.items()
-        if isinstance(value, tuple)
-    }
-    return name, {"action": {**values, **points}}
+def _xy(x: int, y: int) -> dict[str, int]:
+    return {"x": x, "y": y}
 
 
 class ExecutionLog:
@@ -183,9 +179,9 @@ class ExecutionLog:
     """
 
     def __init__(self, run_dir: Path) -> None:
-        self._final, self._partial, self._error = (
-            run_dir / name for name in (FINAL, PARTIAL, ERROR)
-        )
+        self._final = run_dir / FINAL
+        self._partial = run_dir / PARTIAL
+        self._error = run_dir / ERROR
         self._lines: dict[int, str] | None = None
         self._params: JsonObject = {}
 
@@ -216,10 +212,8 @@ class ExecutionLog:
         if not event.outcome or self._lines_so_far() is None:
             return
         if event.outcome is Outcome.DONE:
-            finish = _record(FINISH, {"params": self._params}) | {
-                "message": event.message
-            }
-            self._write_partial(finish)
+            finish = _record(FINISH, {"params": self._params})
+            self._write_partial({**finish, "message": event.message})
         try:
             self._partial.replace(self._final)
         except OSError as exc:
@@ -246,10 +240,11 @@ class ExecutionLog:
         """Write one line an action. Each line is made only once, so that a long run
         does not get slower.
         """
-        lines = ",\n".join(
-            [*(self._lines or {}).values(), *map(_lines_of, [last] if last else [])]
-        )
-        write_atomically(self._partial, f"[\n{lines}\n]\n".encode("utf-8", "replace"))
+        lines = list((self._lines or {}).values())
+        if last:
+            lines.append(_lines_of(last))
+        text = ",\n".join(lines)
+        write_atomically(self._partial, f"[\n{text}\n]\n".encode("utf-8", "replace"))
 
 
 def _lines_of(records: Iterable[JsonObject]) -> str:
@@ -268,18 +263,17 @@ def _records(step: Step) -> list[dict[str, Any]]:
     them.
     """
     proposal = step.proposal
-    record = {
+    record: dict[str, Any] = {
         "number": step.number,
         "name": str(proposal.as_proposed.get("name", "")),
         "intent": proposal.intent,
         "screenshot": f"screens/{step.frame_after.digest}.png",
     }
-    records = [
-        _record(*name_and_params) | record
-        for name_and_params in records_for(proposal.action)
-    ]
     if step.error:
-        records = [{**record, "error": step.error} for record in records]
+        record["error"] = step.error
+    records = [
+        _record(name, params) | record for name, params in records_for(proposal.action)
+    ]
     if proposal.confirmation and records:
         records[0]["confirmation"] = to_json(proposal.confirmation)
     return records
@@ -292,49 +286,46 @@ def read_execution(path: Path) -> Execution:
     Raises RunDirectoryError if there is none, or if a record is wrong; the error names
     the record.
     """
-    file: Path | None = path
-    if not os.path.lexists(path):  # raises nothing
-        raise RunDirectoryError(
-            f"{str(path)!r} does not exist. Name a run directory, or an action trace"
-        )
-    if os.path.isdir(path):  # noqa: PTH112  # raises nothing
-        # if both files exist, the partial one is newer
-        file = next(
-            (inner for name in (PARTIAL, FINAL) if (inner := path / name).is_file()),
-            None,
-        )
-    if file is None:
-        raise RunDirectoryError(
-            f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}"
-        )
+    file = _trace_at(path)
+    params: JsonObject = {}
+    steps: list[ExecutionStep] = []
     try:
         records = _records_in(file)
-        steps = tuple(
-            from_json(
-                ExecutionStep,
-                {
-                    "number": number,
-                    "name": record["action"],
-                    **record,
-                    "action": to_json(action),
-                },
-            )
-            for number, (record, action) in enumerate(actions_of(records), start=1)
-        )
+        for number, (record, action) in enumerate(actions_of(records), start=1):
+            defaults = {"number": number, "name": record["action"]}
+            fields = {**defaults, **record, "action": to_json(action)}
+            steps.append(from_json(ExecutionStep, fields))
     except RunDirectoryError as exc:
         raise RunDirectoryError(f"{str(file)!r} is no action trace: {exc}") from exc
-    finishes = (
-        record["params"].get("params")
-        for record in reversed(records)
-        if record["action"] == FINISH
-    )
-    execution = Execution(params=next(finishes, {}) or {}, steps=steps)
+    for record in records:
+        if record["action"] == FINISH:
+            params = record["params"].get("params") or {}
+    execution = Execution(params=params, steps=tuple(steps))
     with suppress(RunDirectoryError):  # it is not in a run directory
         started = read_trace(file.parent).started
         return replace(
             execution, run_id=started.run_id, task=fill(started.task, started.values)
         )
     return execution
+
+
+def _trace_at(path: Path) -> Path:
+    """Return the file of an action trace: `path`, or the newest one in a run directory.
+    Raises RunDirectoryError.
+    """
+    if not os.path.lexists(path):  # raises nothing
+        raise RunDirectoryError(
+            f"{str(path)!r} does not exist. Name a run directory, or an action trace"
+        )
+    if not os.path.isdir(path):  # noqa: PTH112  # raises nothing
+        return path
+    # if both files exist, the partial one is newer
+    for name in (PARTIAL, FINAL):
+        if (path / name).is_file():
+            return path / name
+    raise RunDirectoryError(
+        f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}"
+    )
 
 
 def _records_in(file: Path) -> list[dict[str, Any]]:
@@ -383,50 +374,38 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
                 raise ValueError(
                     "the pointer's position is unknown: no earlier action has one"
                 )
-            return (
-                Click(*at, _button(click), CLICKS[click.get("click_type", "single")]),
-            )
+            count = CLICKS[click.get("click_type", "single")]
+            return (Click(*at, _button(click), count),)
         case "mouse_drag":
             drag = params["action"]
-            start, end, button = (
-                _point(drag["start"]),
-                _point(drag["end"]),
-                _button(drag),
-            )
+            start = _point(drag["start"])
+            end = _point(drag["end"])
+            button = _button(drag)
             if button == "left":
                 return (Drag(*start, *end),)
             return MouseDown(*start, button), Move(*end), MouseUp(*end, button)
         case "mouse_scroll":
             scroll = params["action"]
+            at = _point(scroll["position"])
             direction = _one_of(scroll["direction"], "up", "down", "left", "right")
-            return (
-                Scroll(
-                    *_point(scroll["position"]), direction, int(scroll.get("repeat", 1))
-                ),
-            )
+            return (Scroll(*at, direction, int(scroll.get("repeat", 1))),)
         case "press_keys":
-            combos = (
-                [params["keys"]] if isinstance(params["keys"], str) else params["keys"]
-            )
-            keys = [
-                word
-                for key in combos
-                for word in key.split() or [key]
-                if word.lower() not in ("", "none")
-            ]
+            combos = params["keys"]
+            if isinstance(combos, str):
+                combos = [combos]
+            keys: list[str] = []
+            for combo in combos:
+                # a combo of white space alone is a key, such as the space bar
+                keys += combo.split() or [combo]
+            keys = [key for key in keys if key.lower() not in ("", "none")]
             return (KeyCombo(tuple(keys)),) if keys else ()
         case "type_text":
             return (TypeText(str(params["text"])),)
         case "page_navigation":
             return (TraverseHistory(_one_of(params["direction"], "back", "forward")),)
         case "wait":
-            return (
-                Wait(
-                    float(
-                        params["seconds"] if "seconds" in params else params["duration"]
-                    )
-                ),
-            )
+            name_of_s = "seconds" if "seconds" in params else "duration"
+            return (Wait(float(params[name_of_s])),)
         case "finish":
             return ()
         case _:
@@ -448,17 +427,15 @@ def _point(position: Any) -> Point:
 def secrets_of(
     execution: Execution, values: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the values for the placeholders `<secret:NAME>` in typed text, from the
-    `values` values by name.
+    """Return the secrets whose placeholders `<secret:NAME>` the text of a trace has,
+    from these `values` by name.
 
     Raises SettingsError if one is unknown or empty.
     """
-    texts = [
-        (step.number, json.dumps(to_json(step.action))) for step in execution.steps
-    ]
-    steps_by_name = {
-        name: number for number, text in texts for name in SECRET_MARK.findall(text)
-    }
+    steps_by_name: dict[str, int] = {}
+    for step in execution.steps:
+        for name in SECRET_MARK.findall(json.dumps(to_json(step.action))):
+            steps_by_name[name] = step.number
     for name, number in steps_by_name.items():
         if not values.get(name):
             raise SettingsError(
