@@ -33,6 +33,7 @@ _PASSES = (("#ffffff", 9), ("#e6007e", 5))
 """Colour and width of the lines, drawn in this order."""
 _RADIUS = 20
 _TICK = (12, 30)
+"""The distances of both ends of a tick from the point."""
 _HEAD = 20
 _SCROLL = 64
 _DIRECTIONS: dict[Direction, Point] = {
@@ -53,7 +54,8 @@ def size_of(png: bytes) -> tuple[int, int]:
     """
     if png[:8] != b"\x89PNG\r\n\x1a\n" or png[12:16] != b"IHDR" or len(png) < 24:
         raise RunDirectoryError("the screenshot is damaged: it is not a PNG")
-    width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+    width = int.from_bytes(png[16:20], "big")
+    height = int.from_bytes(png[20:24], "big")
     if width * height > MAX_PIXELS:
         raise RunDirectoryError(
             f"the screenshot has {width}×{height} pixels, too many to open"
@@ -85,14 +87,14 @@ def mark_action(png: bytes, action: Action) -> bytes:
     lines, rings = _mark(action, image.size)
     if not lines:
         return png
-    unit, image = _unit(image.size), image.convert("RGB")
+    unit = _unit(image.size)
+    for centre in rings:
+        angles = [turn * pi / 32 for turn in range(65)]
+        lines.append([_polar(centre, angle, _RADIUS * unit) for angle in angles])
+    image = image.convert("RGB")
     draw = ImageDraw.Draw(image)
-    circles = [
-        [_polar(at, turn * pi / 32, _RADIUS * unit) for turn in range(65)]
-        for at in rings
-    ]
     for colour, width in _PASSES:
-        for line in (*circles, *lines):
+        for line in lines:
             draw.line(list(line), fill=colour, width=round(width * unit), joint="curve")
             for x, y in (line[0], line[-1]):
                 half = width * unit / 2
@@ -110,21 +112,16 @@ def action_path(action: Action, size: tuple[int, int]) -> str:
     """
     lines, rings = _mark(action, size)
     radius = _RADIUS * _unit(size)
+    diameter = _short(2 * radius)
     half = f"a{_short(radius)} {_short(radius)} 0 1 0"
-    circles = [
-        f"M{_middle((x - radius, y))}{half} {_short(2 * radius)} 0{half}"
-        f" -{_short(2 * radius)} 0"
-        for x, y in rings
-    ]
-    return "".join(
-        [
-            *circles,
-            *(
-                f"M{'L'.join(map(_middle, line))}{'h0' if len(line) == 1 else ''}"
-                for line in lines
-            ),
-        ]
-    )
+    path = ""
+    for x, y in rings:
+        path += f"M{_middle((x - radius, y))}{half} {diameter} 0{half} -{diameter} 0"
+    for line in lines:
+        path += "M" + "L".join(map(_middle, line))
+        if len(line) == 1:
+            path += "h0"  # else a browser draws no point
+    return path
 
 
 def _mark(action: Action, size: tuple[int, int]) -> tuple[list[Line], list[Point]]:
@@ -144,29 +141,25 @@ def _mark(action: Action, size: tuple[int, int]) -> tuple[list[Line], list[Point
             | Move(x=x, y=y)
             | TypeText(x=int(x), y=int(y))
         ):
-            at = within(x, y)
-            ticks = [
-                [_polar(at, turn * pi / 2, radius * unit) for radius in _TICK]
-                for turn in range(4)
-            ]
-            return [*ticks, [at]], [at]
+            centre = within(x, y)
+            lines: list[Line] = []
+            for turn in range(4):
+                angle = turn * pi / 2
+                lines.append([_polar(centre, angle, tick * unit) for tick in _TICK])
+            return [*lines, [centre]], [centre]
         case Drag():
-            start, end = within(action.x, action.y), within(action.to_x, action.to_y)
+            start = within(action.x, action.y)
+            end = within(action.to_x, action.to_y)
         case Scroll():
-            start, (right, down) = (
-                within(action.x, action.y),
-                _DIRECTIONS[action.direction],
-            )
+            start = within(action.x, action.y)
+            right, down = _DIRECTIONS[action.direction]
             end = (start[0] + right * _SCROLL * unit, start[1] + down * _SCROLL * unit)
         case _:
             return [], []
     back = atan2(start[1] - end[1], start[0] - end[0])
-    head = [
-        _polar(end, back - pi / 6, _HEAD * unit),
-        end,
-        _polar(end, back + pi / 6, _HEAD * unit),
-    ]
-    return [[start, end], head], [start]
+    one_side = _polar(end, back - pi / 6, _HEAD * unit)
+    other_side = _polar(end, back + pi / 6, _HEAD * unit)
+    return [[start, end], [one_side, end, other_side]], [start]
 
 
 def _unit(size: tuple[int, int]) -> float:

@@ -21,7 +21,7 @@ from pytest_vnc_use.report.pages import Assets, EmbeddedShots, shared_text
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.directory import FinishedTest
-from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
+from pytest_vnc_use.runs.json_lines import read_whole
 
 _THUMB = (320, 200)
 _BLOCK_STYLE = """
@@ -62,10 +62,9 @@ def run_html(
     view = show_run(run, compare="deciding", ended=ended).view
     if machine:
         view = replace(view, facts=[*view.facts, ("machine", machine)])
-    pics = EmbeddedShots(lambda address: link(read_whole(run / address, LARGEST)))
-    assets = Assets(
-        anchor=f"{page}#step-" if page else "", is_block=True, directory=str(run)
-    )
+    pics = EmbeddedShots(lambda address: link(read_whole(run / address)))
+    anchor = f"{page}#step-" if page else ""
+    assets = Assets(anchor=anchor, is_block=True, directory=str(run))
     return render("block", view=view, assets=assets, pics=pics, page=page)
 
 

@@ -20,7 +20,8 @@ from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.runs.transcript import step_line
 
-_RUN, _OUTPUT = "vnc_run", "system-out"
+_RUN = "vnc_run"
+_OUTPUT = "system-out"
 _WORKSPACES = ("CI_PROJECT_DIR", "WORKSPACE", "GITHUB_WORKSPACE")
 _BRACKETS = re.compile(r"\[(?=\[)")
 _NOT_IN_A_PATH = frozenset("[]|\n")
@@ -30,8 +31,10 @@ def workspace() -> Path:
     """Return the directory in which the CI's paths begin; without a CI the current
     directory.
     """
-    named = (os.environ.get(name, "") for name in _WORKSPACES)
-    return Path(next(filter(None, named), ".")).absolute()
+    for name in _WORKSPACES:
+        if path := os.environ.get(name):
+            return Path(path).absolute()
+    return Path.cwd()
 
 
 def add_attachments(file: Path, directory: Path, hide: Callable[[str], str]) -> int:
@@ -75,31 +78,29 @@ def _lines(
     deciding = page_of_run.view.deciding
     if deciding is None or not deciding.pair.right.address:
         return []
-    screenshot, page = (
-        _path(run / name, directory)
-        for name in (deciding.pair.right.address, "index.html")
-    )
-    last = (
-        [f"last step: {step_line(step)}" for step in page_of_run.trace.steps[-1:]]
-        if page_of_run.trace
-        else []
-    )
-    return [
-        line
-        for path, line in (
-            (screenshot, f"[[ATTACHMENT|{screenshot}]]"),
-            (page, f"page of the run: {page}"),
-        )
-        if hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
+    lines = []
+    screenshot = _path(run / deciding.pair.right.address, directory)
+    if _can_be_named(screenshot, hide):
+        lines.append(f"[[ATTACHMENT|{screenshot}]]")
+    page = _path(run / "index.html", directory)
+    if _can_be_named(page, hide):
+        lines.append(f"page of the run: {page}")
+    if page_of_run.trace and page_of_run.trace.steps:
+        last = f"last step: {step_line(page_of_run.trace.steps[-1])}"
         # no other text becomes an attachment
-    ] + [_BRACKETS.sub("[ ", hide(line)) for line in last]
+        lines.append(_BRACKETS.sub("[ ", hide(last)))
+    return lines
 
 
 def _path(file: Path, directory: Path) -> str:
     path = file.absolute()
-    return (
-        path.relative_to(directory) if path.is_relative_to(directory) else path
-    ).as_posix()
+    if path.is_relative_to(directory):
+        path = path.relative_to(directory)
+    return path.as_posix()
+
+
+def _can_be_named(path: str, hide: Callable[[str], str]) -> bool:
+    return hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
 
 
 def _append(case: ElementTree.Element, text: str) -> None:

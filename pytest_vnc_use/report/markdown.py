@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,11 +26,11 @@ from pytest_vnc_use.report.run_view import (
     StepView,
     show_run,
 )
-from pytest_vnc_use.report.screenshots import Box, Pair, Shot
+from pytest_vnc_use.report.screenshots import Pair, Shot
 from pytest_vnc_use.runs.directory import Trace, write_atomically
 from pytest_vnc_use.runs.transcript import CaptionPart
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
-from pytest_vnc_use.types import SECRET_MARK, JsonObject
+from pytest_vnc_use.types import SECRET_MARK, JsonObject, Region, RunStarted
 from pytest_vnc_use.types.values import fill
 
 INDEX = "index.html"
@@ -58,11 +58,8 @@ def run_markdown(run: Path, base: Path) -> tuple[str, bool]:
             f" {code(view.problem)}\n"
         )
         return problem, view.never_started
-    return (
-        "\n\n".join(section for section in _sections(page, Links(run, base)) if section)
-        + "\n",
-        True,
-    )
+    sections = filter(None, _sections(page, Links(run, base)))
+    return "\n\n".join(sections) + "\n", True
 
 
 def write_markdown(
@@ -127,37 +124,34 @@ class Links:
     """The links from a directory to the files of a run. No link text is untrusted."""
 
     def __init__(self, run: Path, base: Path) -> None:
-        self._run, self._base = run, base
+        self._run = run
+        self._base = base
         self.has_page = (run / INDEX).is_file()
 
     def to(self, text: str, inner: str = "", anchor: str = "") -> str:
         """Return a link to a file of the run, or to the run directory."""
+        file = self._run / inner
         try:
-            relative_path = os.path.relpath(self._run / inner, self._base).replace(
-                os.sep, "/"
-            )
+            path = os.path.relpath(file, self._base).replace(os.sep, "/")
+            url = quote(os.fsencode(path))
         except ValueError:  # on Windows, another drive
-            return f"[{text}]({(self._run / inner).absolute().as_uri()}{anchor})"
-        return f"[{text}]({quote(os.fsencode(relative_path))}{anchor})"
+            url = file.absolute().as_uri()
+        return f"[{text}]({url}{anchor})"
 
     def to_shot(self, text: str, shot: Shot) -> str:
         """Return a link to a screenshot, or why there is none."""
-        return (
-            f"{text}: {code(shot.problem, 300)}"
-            if shot.problem
-            else self.to(text, shot.address)
-        )
+        if shot.problem:
+            return f"{text}: {code(shot.problem, 300)}"
+        return self.to(text, shot.address)
 
     def to_step(self, number: int) -> str:
         """Return the name of a step, as a link if the run has a page."""
-        return (
-            self.to(f"step {number}", INDEX, f"#step-{number}")
-            if self.has_page
-            else f"step {number}"
-        )
+        name = f"step {number}"
+        return self.to(name, INDEX, f"#step-{number}") if self.has_page else name
 
 
 def _sections(page: RunPage, links: Links) -> Iterator[str]:
+    """Yield the sections of the report; "" for those that are left out."""
     view = page.view
     yield f"# {code(view.test or view.run_id, 300)}"
     yield " · ".join(code(badge.text, 100) for badge in view.badges)
@@ -167,45 +161,45 @@ def _sections(page: RunPage, links: Links) -> Iterator[str]:
     yield "\n".join(f"- Missing: {code(item)}" for item in view.damage)
     yield "## What was to be done"
     yield block(view.task, 2_000)
-    expected: list[str] = []
     if page.trace:
         started = page.trace.started
-        expected = [fill(claim, started.values) for claim in started.expect]
-    yield "\n".join(f"- to hold at the end: {code(claim)}" for claim in expected)
+        expected = [code(fill(claim, started.values)) for claim in started.expect]
+        yield "\n".join(f"- to hold at the end: {claim}" for claim in expected)
     yield "## What decided it"
     yield from _deciding(page, links)
-    steps = "\n".join(line for step in view.steps for line in _step(step, links))
-    yield f"## Steps\n\n{steps or 'No step was taken.'}"
+    steps = ["\n".join(_step(step, links)) for step in view.steps]
+    yield "## Steps"
+    yield "\n".join(steps) or "No step was taken."
     if view.claims:
-        yield "## Claims\n\n" + "\n".join(_claim(claim, links) for claim in view.claims)
+        yield "## Claims"
+        yield "\n".join(_claim(claim, links) for claim in view.claims)
     if view.failure:
         yield f"## pytest's output\n\n{block(view.failure, _MAX_FAILURE)}"
     yield "## Repeat it"
     yield from _rerun_section(page)
     yield "## About the run"
     yield "\n".join(f"- {name}: {code(text, 300)}" for name, text in view.facts)
-    links_of_run = [links.to("the page of the run", INDEX)] if links.has_page else []
-    yield ", ".join([*links_of_run, links.to("the run directory")])
+    directory = links.to("the run directory")
+    if links.has_page:
+        yield f"{links.to('the page of the run', INDEX)}, {directory}"
+    else:
+        yield directory
 
 
 def _deciding(page: RunPage, links: Links) -> Iterator[str]:
-    view, deciding = page.view, page.view.deciding
+    deciding = page.view.deciding
     if deciding is None:
         yield "Nothing is known about it."
         return
-    if deciding.text and deciding.text not in view.sentence:
+    if deciding.text and deciding.text not in page.view.sentence:
         yield code(deciding.text)
     if deciding.assertion:
         yield block(deciding.assertion, _MAX_FAILURE)
     pair = deciding.pair
-    both = [
-        links.to_shot(pair.left_name, pair.left),
-        links.to_shot(pair.right_name, pair.right),
-    ]
-    lines = [
-        f"- {' and '.join(dict.fromkeys(both))}",
-        *(f"- {text}" for text in _where(pair)),
-    ]
+    left = links.to_shot(pair.left_name, pair.left)
+    right = links.to_shot(pair.right_name, pair.right)
+    lines = [f"- {left}" if left == right else f"- {left} and {right}"]
+    lines += [f"- {text}" for text in _where(pair)]
     if deciding.step:
         lines.append(f"- {deciding.where} {links.to_step(deciding.step)}")
     yield "\n".join(lines)
@@ -214,17 +208,20 @@ def _deciding(page: RunPage, links: Links) -> Iterator[str]:
 def _where(pair: Pair) -> Iterator[str]:
     if pair.note:
         yield code(pair.note, 300)
-    for name, boxes in (("differs", pair.boxes), ("the judge named", pair.regions)):
-        if boxes:
-            more = f" and {len(boxes) - 3} more" if len(boxes) > 3 else ""
-            yield (
-                f"{name}: {'; '.join(map(_box, boxes[:3]))}{more}, in pixels of the"
-                " screen"
-            )
+    if pair.boxes:
+        yield f"differs: {_format_boxes(pair.boxes)}"
+    if pair.regions:
+        yield f"the judge named: {_format_boxes(pair.regions)}"
 
 
-def _box(box: Box) -> str:
-    return f"({box.x}, {box.y}) to ({box.x + box.width}, {box.y + box.height})"
+def _format_boxes(boxes: Sequence[Region]) -> str:
+    corners = [
+        f"({box.left}, {box.top}) to ({box.right}, {box.bottom})" for box in boxes[:3]
+    ]
+    text = "; ".join(corners)
+    if len(boxes) > 3:
+        text += f" and {len(boxes) - 3} more"
+    return f"{text}, in pixels of the screen"
 
 
 def _step(step: StepView, links: Links) -> Iterator[str]:
@@ -236,65 +233,57 @@ def _step(step: StepView, links: Links) -> Iterator[str]:
         yield f"  - intent: {code(step.text)}"
     if step.mode in ("healed", NOT_HEALED):
         yield f"  - {step.mode}: {code(step.mode_reason)}"
-    yield from (f"  - {kind}: {code(text)}" for kind, text in step.lines)
-    seen = [
-        links.to_shot("before", step.pair.left),
-        links.to_shot("after", step.pair.right),
-    ]
-    seen += [links.to_shot("the place of the step", step.crop)] if step.crop else []
-    yield f"  - seen: {', '.join(seen)}" + (
-        f"; {code(step.pair.note, 200)}" if step.pair.note else ""
-    )
-    yield from (
-        f"  - {links.to_shot('shown in between', shot)}" for shot in step.transients
-    )
+    for kind, text in step.lines:
+        yield f"  - {kind}: {code(text)}"
+    seen = links.to_shot("before", step.pair.left)
+    seen += ", " + links.to_shot("after", step.pair.right)
+    if step.crop:
+        seen += ", " + links.to_shot("the place of the step", step.crop)
+    if step.pair.note:
+        seen += f"; {code(step.pair.note, 200)}"
+    yield f"  - seen: {seen}"
+    for shot in step.transients:
+        yield f"  - {links.to_shot('shown in between', shot)}"
 
 
 def _claim(claim: ClaimView, links: Links) -> str:
-    seen = f"\n  - {links.to_shot('the judged screen', claim.pair.right)}"
-    judging = f"\n  - {code(claim.judging)}" if claim.judging else ""
-    reason = f"\n  - reason: {code(claim.reason)}" if claim.reason else ""
-    return (
-        f"- {code(claim.badge.text, 100)}: {code(claim.claim)}{reason}{judging}{seen}"
-    )
+    lines = [f"- {code(claim.badge.text, 100)}: {code(claim.claim)}"]
+    if claim.reason:
+        lines.append(f"  - reason: {code(claim.reason)}")
+    if claim.judging:
+        lines.append(f"  - {code(claim.judging)}")
+    lines.append(f"  - {links.to_shot('the judged screen', claim.pair.right)}")
+    return "\n".join(lines)
 
 
-_PROGRAM_SETTINGS = ("app", "screen_size", "cdp", "elements")
-_MODEL_SETTINGS = ("planner", "model", "base_url")
+_PROGRAM_SETTINGS: tuple[str, ...] = ("app", "screen_size", "cdp", "elements")
+_MODEL_SETTINGS: tuple[str, ...] = ("planner", "model", "base_url")
 
 
 def _rerun_section(page: RunPage) -> Iterator[str]:
     """Yield the command that repeats a run, quoted for a POSIX shell, and notes for the
     reader.
     """
-    if (trace := page.trace) is None:
+    if page.trace is None:
         return
-    command = shlex.join(
-        _argv_of_test(trace) if trace.started.test_id else _argv_of_task(trace)
-    )
-    if (
-        not command.isprintable()
-        or sanitize(command) != command
-        or len(command) > _MAX_COMMAND
-    ):
+    started = page.trace.started
+    argv = _argv_of_test(page.trace) if started.test_id else _argv_of_task(started)
+    command = shlex.join(argv)
+    is_visible = command.isprintable() and sanitize(command) == command
+    if is_visible and len(command) <= _MAX_COMMAND:
+        yield block(command, _MAX_COMMAND, "bash")
+    else:
         yield (
             "The command is left out: it is very long, or has characters that cannot be"
             " seen."
         )
-    else:
-        yield block(command, _MAX_COMMAND, "bash")
     notes = []
-    if trace.started.test_id:
+    if started.test_id:
         notes.append(
             "- Add `--vnc-server=…` if the project's settings do not name the desktop."
         )
-    if (
-        any(
-            SECRET_MARK.search(text)
-            for text in (trace.started.task, *trace.started.expect)
-        )
-        or trace.started.secrets
-    ):
+    texts = (started.task, *started.expect)
+    if started.secrets or any(map(SECRET_MARK.search, texts)):
         notes.append("- Secrets are needed: they are here by their names only.")
     yield "\n".join(notes)
 
@@ -303,55 +292,33 @@ def _argv_of_test(trace: Trace) -> list[str]:
     """Return the command for a test: by its recording, where the run was a replay or
     recorded by a user.
     """
-    planner = trace.started.planner
-    was_replayed = planner.startswith("recording") and not any(
-        drift.healed for drift in trace.drifts
-    )
-    mode = (
-        "replay"
-        if was_replayed or planner == "manual"
-        else "auto"
-        if planner.startswith("recording")
-        else "off"
-    )
-    names = (
-        _PROGRAM_SETTINGS
-        if mode == "replay"
-        else (*_PROGRAM_SETTINGS, *_MODEL_SETTINGS)
-    )
+    is_replayed = trace.is_replay and not trace.is_healed
+    if is_replayed or trace.started.planner == "manual":
+        mode = "replay"
+        names = _PROGRAM_SETTINGS
+    else:
+        mode = "auto" if trace.is_replay else "off"
+        names = (*_PROGRAM_SETTINGS, *_MODEL_SETTINGS)
     test = trace.started.test_id
-    # else pytest takes it for an option or a file of arguments
-    test = f"./{test}" if test[0] in "-@" else test
-    return [
-        "python",
-        "-m",
-        "pytest",
-        test,
-        f"--vnc-record={mode}",
-        *_arguments(trace.started.settings, names),
-    ]
+    if test[0] in "-@":
+        test = f"./{test}"  # else pytest takes it for an option or a file of arguments
+    argv = ["python", "-m", "pytest", test, f"--vnc-record={mode}"]
+    return [*argv, *_arguments(trace.started.settings, names)]
 
 
-def _argv_of_task(trace: Trace) -> list[str]:
-    started, settings = trace.started, trace.started.settings
-    options = [("--expect", claim) for claim in started.expect]
-    options += [
-        ("--secret", name) for name in dict.fromkeys(SECRET_MARK.findall(started.task))
-    ]
-    options += [
-        (f"--{name}", str(settings[name]))
-        for name in _MODEL_SETTINGS
-        if settings.get(name)
-    ]
+def _argv_of_task(started: RunStarted) -> list[str]:
+    """Return the command for a task without a test."""
+    settings = started.settings
     server = str(settings.get("server") or started.server) or "HOST::PORT"
-    arguments = [f"{option.replace('_', '-')}={value}" for option, value in options]
-    return [
-        "cua-vnc",
-        "run",
-        f"--vnc={server}",
-        f"--task={fill(started.task, started.values)}",
-        *arguments,
-    ]
+    task = fill(started.task, started.values)
+    argv = ["cua-vnc", "run", f"--vnc={server}", f"--task={task}"]
+    argv += [f"--expect={claim}" for claim in started.expect]
+    secrets = dict.fromkeys(SECRET_MARK.findall(started.task))
+    argv += [f"--secret={name}" for name in secrets]
+    for name in _MODEL_SETTINGS:
+        if value := settings.get(name):
+            argv.append(f"--{name.replace('_', '-')}={value}")
+    return argv
 
 
 def _arguments(settings: JsonObject, names: tuple[str, ...]) -> Iterator[str]:
@@ -359,15 +326,14 @@ def _arguments(settings: JsonObject, names: tuple[str, ...]) -> Iterator[str]:
     default = Settings()
     for name in names:
         value = _format_setting(settings.get(name))
-        if (
-            name in FIELDS
-            and value
-            and value != _format_setting(getattr(default, name))
-        ):
+        is_known = name in FIELDS  # a run of another version may have other settings
+        if value and is_known and value != _format_setting(getattr(default, name)):
             yield argument(name, value)
 
 
 def _format_setting(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "x".join(map(str, value))
-    return ("on" if value else "") if isinstance(value, bool) else str(value or "")
+    if value is True:
+        return "on"
+    return str(value or "")

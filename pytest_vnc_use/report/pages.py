@@ -83,7 +83,8 @@ class Assets:
     `base` is where the shared files are, unless `style` has their text; `index` is the
     URL of the session's page. `prefix` makes the names of steps unique if several runs
     are on one page; `anchor` and the number of a step are its URL, "" if it has none.
-    `is_block` is a run in another report; `directory` is the run's there.
+    `is_block` is a run in another report; `directory` is the run's there. `messages` is
+    the URL of the messages that the run sent, "" if they are not beside the page.
     """
 
     base: str = ""
@@ -93,6 +94,7 @@ class Assets:
     style: str | None = None
     is_block: bool = False
     directory: str = ""
+    messages: str = ""
 
 
 class LinkedShots:
@@ -106,12 +108,11 @@ class LinkedShots:
     def html(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an image, which is loaded when it becomes visible."""
         template = (
-            '<img class="pic {}" src="{}" width="{}" height="{}" alt="{}"'
-            ' loading="lazy" decoding="async">'
+            '<img class="pic {kind}" src="{url}" width="{shot.width}"'
+            ' height="{shot.height}" alt="{shot.about}" loading="lazy"'
+            ' decoding="async">'
         )
-        return Markup(template).format(
-            kind, self._base + shot.address, shot.width, shot.height, shot.about
-        )
+        return Markup(template).format(kind=kind, url=self.url(shot.address), shot=shot)
 
     def url(self, address: str) -> str:
         """Return the URL of a file of the run."""
@@ -119,10 +120,11 @@ class LinkedShots:
 
     def svg(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an element of an SVG."""
-        template = '<image class="pic {}" href="{}" width="{}" height="{}"/>'
-        return Markup(template).format(
-            kind, self._base + shot.address, shot.width, shot.height
+        template = (
+            '<image class="pic {kind}" href="{url}" width="{shot.width}"'
+            ' height="{shot.height}"/>'
         )
+        return Markup(template).format(kind=kind, url=self.url(shot.address), shot=shot)
 
 
 class EmbeddedShots:
@@ -141,19 +143,17 @@ class EmbeddedShots:
 
     def html(self, shot: Shot, kind: str = "") -> str:
         """Return a screenshot as an element with a background."""
-        if (name := self._names.get(shot.address)) is None:
+        name = self._names.get(shot.address)
+        if name is None:
             url = self._url_of(shot.address)
-            name = self._names[shot.address] = (
-                f"p{hashlib.sha256(url.encode()).hexdigest()[:10]}"
-            )
+            name = f"p{hashlib.sha256(url.encode()).hexdigest()[:10]}"
             size = f"aspect-ratio:{shot.width}/{shot.height};--width:{shot.width}px"
+            self._names[shot.address] = name
             self.rules[name] = f".{name}{{{size};background-image:url({url})}}"
         self.used.add(name)
-        label = (
-            Markup('role="img" aria-label="{}"').format(shot.about)
-            if shot.about
-            else Markup('aria-hidden="true"')
-        )
+        label = Markup('aria-hidden="true"')
+        if shot.about:
+            label = Markup('role="img" aria-label="{}"').format(shot.about)
         return Markup('<i class="pic {} {}" {}></i>').format(name, kind, label)
 
     def url(self, address: str) -> str:
@@ -250,15 +250,13 @@ def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
     """
     for name in names:
         file = directory / name
-        if (
-            file.is_file()
-            and _SIGNATURES[name] not in file.read_bytes()[:_SIGNATURE_BYTES]
-        ):
-            problem = (
+        if not file.is_file():
+            continue
+        if _SIGNATURES[name] not in file.read_bytes()[:_SIGNATURE_BYTES]:
+            raise RunDirectoryUnwritable(
                 f"{str(file)!r} is no part of a report, and stays as it is. Name"
                 " another directory"
             )
-            raise RunDirectoryUnwritable(problem)
 
 
 def shared_text(name: str) -> str:
@@ -270,11 +268,8 @@ def written_runs(directories: Sequence[str]) -> list[Path]:
     """Return the run directories that are on this machine; a session on several
     machines may have others.
     """
-    return [
-        path
-        for path in map(Path, dict.fromkeys(directories))
-        if (path / _TRACE).is_file()
-    ]
+    paths = map(Path, dict.fromkeys(directories))
+    return [path for path in paths if (path / _TRACE).is_file()]
 
 
 def _on_all_cores(
@@ -349,8 +344,10 @@ def _is_in(run: Path, directory: Path) -> bool:
 
 def _free_target(run: Path, directory: Path, taken: set[str]) -> Path:
     name = _UNSAFE_CHARACTERS.sub("-", run.name).strip(".") or "run"
-    while ((target := directory / free_name(name, taken)) / _TRACE).exists():
-        pass  # another run has it
+    target = directory / free_name(name, taken)
+    while (target / _TRACE).exists():
+        # it is the directory of another run
+        target = directory / free_name(name, taken)
     return target
 
 
@@ -362,21 +359,17 @@ def _write_run(run: Path, target: Path, compare: Compare = "all") -> RunSummary:
     """
     is_elsewhere = target != run
     page = show_run(run, compare=compare, copy=is_elsewhere)
-    if not is_elsewhere and (run / messages.FILE).is_file():
-        page = replace(page, view=replace(page.view, messages=messages.FILE))
     summary = summary_of(page, f"{quote(os.fsencode(target.name))}/{INDEX}")
+    assets = Assets("../", f"../{INDEX}")
+    if not is_elsewhere and (run / messages.FILE).is_file():
+        assets = replace(assets, messages=messages.FILE)
     try:
         _make_directory(target)
         for inner in {Path(address).parent for address in page.added}:
             _make_directory(target / inner)
         for address, content in page.added.items():
             write_atomically(target / address, content)
-        html = render(
-            "run",
-            view=page.view,
-            assets=Assets("../", f"../{INDEX}"),
-            pics=LinkedShots(),
-        )
+        html = render("run", view=page.view, assets=assets, pics=LinkedShots())
         _write_index(target, html)
         if not is_elsewhere:
             _keep_summary(run, summary)
@@ -447,20 +440,21 @@ def _one_file(
     sections: dict[str, str] = {}
     rules: dict[str, str] = {}
     shots: dict[str, EmbeddedShots] = {}
+    classes_by_run: dict[str, set[str]] = {}
+    users = Counter[str]()
     for html, pics, run in parts:
         key = run.page.removeprefix("#")
         runs.append(run)
         sections[key] = html
-        shots[key] = pics
         rules |= pics.rules
-    classes_by_run = {key: {*pics.used} for key, pics in shots.items()}
-    for pics in shots.values():
+        shots[key] = pics
+        classes_by_run[key] = {*pics.used}
+        users.update(pics.used)
         pics.used.clear()  # from now on it has what the session's list shows
 
     @cache
     def shared() -> set[str]:
-        users = Counter(name for names in classes_by_run.values() for name in names)
-        listed = {name for pics in shots.values() for name in pics.used}
+        listed = set[str]().union(*(pics.used for pics in shots.values()))
         return {name for name in rules if name in listed or users[name] > 1}
 
     def style_of(key: str) -> str:

@@ -65,9 +65,8 @@ def sanitize(value: object) -> object:
     """
     if hasattr(value, "__html__") or not isinstance(value, str):
         return value
-    return _HIDDEN.sub(
-        lambda match: f"⟨U+{ord(match.group()):04X}⟩", value.replace("\r\n", "\n")
-    )
+    text = value.replace("\r\n", "\n")
+    return _HIDDEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", text)
 
 
 def short(text: object, max_length: int = MAX_LENGTH) -> str:
@@ -80,11 +79,10 @@ def short(text: object, max_length: int = MAX_LENGTH) -> str:
 def as_json(value: Any, max_length: int) -> str:
     """Return a JSON value as indented text of at most `max_length` characters."""
     try:
-        return short(
-            json.dumps(value, ensure_ascii=False, indent=1, default=str), max_length
-        )
+        text = json.dumps(value, ensure_ascii=False, indent=1, default=str)
     except RecursionError:
         return "(nested too deeply to be shown)"
+    return short(text, max_length)
 
 
 def without_parent_path(text: object, directory: Path) -> str:
@@ -100,9 +98,11 @@ def free_name(name: str, taken: set[str]) -> str:
 
     Names that differ in case alone are one name: on some disks they are one file.
     """
+    free = name
     number = 1
-    while (free := name if number == 1 else f"{name}-{number}").casefold() in taken:
+    while free.casefold() in taken:
         number += 1
+        free = f"{name}-{number}"
     taken.add(free.casefold())
     return free
 
@@ -113,33 +113,28 @@ def format_ruling(ruling: Ruling) -> str:
     """
     if ruling.kind == "allow" and ruling.rule == "harmless":
         return ""
-    who = (
-        ""
-        if ruling.kind == "ask"
-        else " by a user"
-        if ruling.by == "user"
-        else " by the policy"
-    )
-    rule = "" if ruling.rule in ruling.explanation else f"{ruling.rule}: "
-    return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
+    text = _RULINGS[ruling.kind]
+    if ruling.kind != "ask":
+        text += " by a user" if ruling.by == "user" else " by the policy"
+    if ruling.rule not in ruling.explanation:
+        text += f": {ruling.rule}"
+    return f"{text}: {ruling.explanation}"
 
 
 def format_outcome(trace: Trace) -> tuple[str, Tone]:
     """Return the outcome of the run, and its colour."""
+    if trace.ended is None and trace.open_approval:
+        return _OUTCOMES[Outcome.WAITING]
     if trace.ended is None:
-        no_end: tuple[str, Tone] = "no end recorded: still running, or killed", "bad"
-        return _OUTCOMES[Outcome.WAITING] if trace.open_approval else no_end
-    if trace.ended.outcome is None or trace.ended.error:
+        return "no end recorded: still running, or killed", "bad"
+    outcome = trace.ended.outcome
+    if outcome is None or trace.ended.error:
         return "failed with an error", "bad"
-    if trace.ended.outcome is Outcome.DONE and trace.started.planner == "manual":
+    if outcome is Outcome.DONE and trace.started.planner == "manual":
         return "done by a user", "plain"
-    if (
-        trace.ended.outcome is Outcome.DONE
-        and trace.started.planner.startswith("recording")
-        and not trace.drifts
-    ):
+    if outcome is Outcome.DONE and trace.is_replay and not trace.drifts:
         return "replayed as recorded", "plain"
-    return _OUTCOMES[trace.ended.outcome]
+    return _OUTCOMES[outcome]
 
 
 def format_planner(trace: Trace) -> str:
@@ -147,10 +142,8 @@ def format_planner(trace: Trace) -> str:
     models = sorted({turn.decision.model for turn in trace.turns} - {""})
     name = trace.started.planner
     if "scripted" in name and not models:
-        return (
-            "scripted planner, no model was"
-            f" asked{' to plan' if any(v.model for v in trace.verdicts) else ''}"
-        )
+        has_judge = any(verdict.model for verdict in trace.verdicts)
+        return f"scripted planner, no model was asked{' to plan' if has_judge else ''}"
     unnamed = [model for model in models if model not in name]
     return f"{name}, answered by {', '.join(unnamed)}" if unnamed else name
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,28 +42,31 @@ def reliabilities(tests: Sequence[ItemResult], repeat: int) -> tuple[Reliability
 
     Return none without `repeat`: a similar id then comes from a parameter of the test.
     """
-    groups: dict[str, list[ItemResult]] = {}
-    for test in tests if repeat > 1 else ():
+    if repeat <= 1:
+        return ()
+    groups = defaultdict[str, list[ItemResult]](list)
+    for test in tests:
         if REPETITION.search(test.test) and test.result != "skipped":
-            groups.setdefault(base_of(test.test), []).append(test)
-    results = []
-    for name, group in groups.items():
-        k, passed = len(group), sum(map(_is_pass, group))
-        low, high = wilson_interval(passed, k)
-        powers = (passed / k) ** k, low**k, high**k
-        results.append(
-            Reliability(
-                name,
-                k,
-                passed,
-                passed / k,
-                low,
-                high,
-                *powers,
-                _first_divergence(group),
-            )
-        )
-    return tuple(results)
+            groups[base_of(test.test)].append(test)
+    return tuple(_reliability(name, group) for name, group in groups.items())
+
+
+def _reliability(name: str, repetitions: Sequence[ItemResult]) -> Reliability:
+    k = len(repetitions)
+    passed = sum(map(_is_pass, repetitions))
+    low, high = wilson_interval(passed, k)
+    return Reliability(
+        test=name,
+        repeated=k,
+        passed=passed,
+        rate=passed / k,
+        rate_low=low,
+        rate_high=high,
+        pass_k=(passed / k) ** k,
+        pass_k_low=low**k,
+        pass_k_high=high**k,
+        divergence=_first_divergence(repetitions),
+    )
 
 
 def base_of(nodeid: str) -> str:
@@ -90,58 +94,56 @@ def wilson_interval(
     repetitions, and if none or all pass.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    rate, share = passed / repeated, z * z / repeated
+    rate = passed / repeated
+    share = z * z / repeated
     middle = rate + share / 2
     spread = z * math.sqrt(rate * (1 - rate) / repeated + share / (4 * repeated))
-    low, high = ((middle + sign * spread) / (1 + share) for sign in (-1, 1))
-    return max(0.0, low) if passed else 0.0, (
-        min(1.0, high) if passed < repeated else 1.0
-    )
+    low = max(0.0, (middle - spread) / (1 + share))
+    high = min(1.0, (middle + spread) / (1 + share))
+    if passed == 0:
+        low = 0.0
+    if passed == repeated:
+        high = 1.0
+    return low, high
 
 
 def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
     """Return the earliest divergence from the first repetition; one between a passed
     and a failed run comes first.
     """
-    traced = []
+    traced: list[tuple[ItemResult, Trace]] = []
     for test in tests:
         with suppress(RunDirectoryError):  # it cannot be read here
             if test.runs:
                 traced.append((test, read_trace(Path(test.runs[0].directory))))
-    parted = [
-        (_is_pass(traced[0][0]) == _is_pass(other[0]), _divergence_of(traced[0], other))
-        for other in traced[1:]
-    ]
-    candidates = [
-        (alike, divergence.step, divergence)
-        for alike, divergence in parted
-        if divergence
-    ]
-    return (
-        min(candidates, key=lambda candidate: candidate[:2])[2] if candidates else None
-    )
-
-
-def _divergence_of(
-    one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace]
-) -> Divergence | None:
-    steps = one[1].steps, other[1].steps
-    number = next(
-        (
-            at
-            for at, pair in enumerate(zip(*steps, strict=False), start=1)
-            if not same_step(*pair)
-        ),
-        None,
-    )
-    if number is None and len(steps[0]) != len(steps[1]):
-        number = min(map(len, steps)) + 1
-    if number is None:
+    if not traced:
         return None
-    sides = _side(*one, number), _side(*other, number)
-    return Divergence(
-        number, sides, sentence_about(one[1].started.task, sides[0].text, sides[1].text)
-    )
+    first, first_trace = traced[0]
+    same_result: list[Divergence] = []
+    other_result: list[Divergence] = []
+    for test, trace in traced[1:]:
+        number = _first_other_step(first_trace.steps, trace.steps)
+        if number is None:
+            continue
+        sides = _side(first, first_trace, number), _side(test, trace, number)
+        about = sentence_about(first_trace.started.task, *(side.text for side in sides))
+        divergence = Divergence(number, sides, about)
+        if _is_pass(test) == _is_pass(first):
+            same_result.append(divergence)
+        else:
+            other_result.append(divergence)
+    divergences = other_result or same_result
+    return min(divergences, key=lambda divergence: divergence.step, default=None)
+
+
+def _first_other_step(one: Sequence[Step], other: Sequence[Step]) -> int | None:
+    """Return the number of the first step that differs; None if all are the same."""
+    for number, (step, other_step) in enumerate(zip(one, other, strict=False), start=1):
+        if not same_step(step, other_step):
+            return number
+    if len(one) != len(other):
+        return min(len(one), len(other)) + 1
+    return None
 
 
 def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
@@ -166,19 +168,18 @@ def same_step(one: Step, other: Step) -> bool:
     """Return whether two steps match: one kind of action, at the same point, with the
     same text and keys.
     """
-    action, second = one.proposal.action, other.proposal.action
-    if type(action) is not type(second):
+    action = one.proposal.action
+    other_action = other.proposal.action
+    if type(action) is not type(other_action):
         return False
     for name, value in vars(action).items():
-        other_value = getattr(second, name)
-        is_coordinate = (
-            name in _COORDINATES
-            and isinstance(value, int)
-            and isinstance(other_value, int)
-        )
-        if value != other_value and not (
-            is_coordinate and abs(value - other_value) <= NEAR_PX
-        ):
+        other_value = getattr(other_action, name)
+        is_same = value == other_value
+        # the point of a text to type may be None
+        are_numbers = isinstance(value, int) and isinstance(other_value, int)
+        if name in _COORDINATES and are_numbers:
+            is_same = abs(value - other_value) <= NEAR_PX
+        if not is_same:
             return False
     return True
 
@@ -190,16 +191,15 @@ def sentence_about(task: str, *texts: str) -> str:
     Longer words count more.
     """
     terms = {*_WORD.findall(" ".join(texts).lower())}
-    sentences = [
-        sentence.strip()
-        for sentence in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task)
-        if sentence.strip()
-    ]
-    shared = [
-        sum(map(len, terms.intersection(_WORD.findall(sentence.lower()))))
-        for sentence in sentences
-    ]
-    return sentences[shared.index(max(shared))] if any(shared) else ""
+    best = ""
+    best_score = 0
+    for part in re.split(r"[.;!?\n]+\s*|,\s+|\s+and\s+", task):
+        shared = terms.intersection(_WORD.findall(part.lower()))
+        score = sum(map(len, shared))
+        if score > best_score:
+            best = part.strip()
+            best_score = score
+    return best
 
 
 def reliability_lines(reliability: Reliability) -> Iterator[str]:
@@ -230,7 +230,9 @@ def reliability_rows(
         if divergence := reliability.divergence:
             for side in divergence.sides:
                 page = page_of(side.directory)
-                anchor = f"{'-' if page.startswith('#') else '#'}step-{divergence.step}"
-                sides.append((repetition_of(side.test), page and page + anchor))
+                if page:
+                    page += "-" if page.startswith("#") else "#"
+                    page += f"step-{divergence.step}"
+                sides.append((repetition_of(side.test), page))
         rows.append((reliability, sides))
     return rows

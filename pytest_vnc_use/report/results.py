@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunDirectoryError
@@ -75,8 +76,8 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class RehearsalFigures:
-    """One replay of a recording right after it was made; number 0 is none, where a user
-    has something to say before it can repeat.
+    """One replay of a recording right after it was made. Number 0 stands for no replay:
+    the recording cannot repeat before a user changes something.
 
     If the test did not repeat, `problem` is the reason, `advice` the remedy, and
     `recorded` and `seen` are the screenshots. `learnt` are the regions, as `(left, top)
@@ -188,9 +189,10 @@ class Reliability:
         """How often the test passed, and what these runs show of it."""
         count = f"passed {self.passed} of {self.repeated} runs"
         if self.passed < self.repeated:
-            low, high = round(100 * self.rate_low), round(100 * self.rate_high)
+            low = round(100 * self.rate_low)
+            high = round(100 * self.rate_high)
             return f"{count}, and of 100 more runs {low} to {high} would pass"
-        # a test that fails 1 run in so many passes all of these in 5 % of cases
+        # a test that fails 1 run in `rarest` passes all of these in 5 % of cases
         rarest = int(1 / (1 - 0.05 ** (1 / self.repeated)))
         if rarest < 2:
             return f"{count}, too few to rule out that it fails 1 run in 2"
@@ -244,24 +246,20 @@ def figures_of(run_dir: Path) -> RunFigures:
         trace = read_trace(run_dir)
     except RunDirectoryError as exc:
         return RunFigures(str(run_dir), message=str(exc))
+    message = ""
+    if trace.ended:
+        message = ": ".join(filter(None, [trace.ended.message, trace.ended.error]))
     times = [step.times for step in trace.steps]
+    steps_s = sum(
+        time.model_s + time.act_s + time.settle_s + time.capture_s for time in times
+    )
     return RunFigures(
         directory=str(run_dir),
         task=trace.started.task,
         outcome=outcome_of(trace),
-        message=(
-            ": ".join(filter(None, [trace.ended.message, trace.ended.error]))
-            if trace.ended
-            else ""
-        ),
+        message=message,
         steps=len(trace.steps),
-        steps_s=round(
-            sum(
-                time.model_s + time.act_s + time.settle_s + time.capture_s
-                for time in times
-            ),
-            3,
-        ),
+        steps_s=round(steps_s, 3),
         planner=trace.started.planner,
         checked_by=_checked_by(trace),
         models=tuple(sorted({turn.decision.model for turn in trace.turns} - {""})),
@@ -287,14 +285,13 @@ def session_results(
     started_at: str, ended_at: str, tests: Sequence[ItemResult]
 ) -> SessionResults:
     """Return the tests with their sums."""
-    runs = [run for test in tests for run in test.runs]
+    runs = [*chain.from_iterable(test.runs for test in tests)]
     dollars = [test.dollars for test in tests if test.dollars is not None]
+    triages = [test.triage for test in tests if test.is_bad and test.triage]
     totals = Totals(
         tests=len(tests),
         results=dict(Counter(test.result for test in tests)),
-        triage=dict(
-            Counter(test.triage for test in tests if test.is_bad and test.triage)
-        ),
+        triage=dict(Counter(triages)),
         runs=len(runs),
         steps=sum(run.steps for run in runs),
         usage=sum((run.usage for run in runs), Usage()),
@@ -320,18 +317,13 @@ def read_results(path: Path) -> SessionResults:
         content = read_json(path, "results")
     except FileNotFoundError as exc:
         raise RunDirectoryError(f"there are no results at {str(path)!r}") from exc
-    header = (
-        {name: content.get(name) for name in ("format", "version")}
-        if isinstance(content, dict)
-        else None
-    )
-    match header:
-        case {
-            "format": str(kind),
-            "version": int(version),
-        } if kind == FORMAT and version <= VERSION:
+    actual = f"a {type(content).__name__}"
+    if isinstance(content, dict):
+        kind = content.get("format")
+        version = content.get("version")
+        if kind == FORMAT and isinstance(version, int) and version <= VERSION:
             return from_json(SessionResults, content)
-    actual = got(header) if header else f"a {type(content).__name__}"
+        actual = got({"format": kind, "version": version})
     raise RunDirectoryError(
         f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {actual}"
     )
@@ -358,9 +350,8 @@ def session_problems(
     `uncollected` are the node ids that could not be collected, `failed` counts the
     failed tests without a desktop.
     """
-    yield from (
-        f"{nodeid or 'the session'} could not be collected" for nodeid in uncollected
-    )
+    for nodeid in uncollected:
+        yield f"{nodeid or 'the session'} could not be collected"
     if failed:
         yield f"{failed} {'test' if failed == 1 else 'tests'} without a desktop failed"
     if exit_status in _EXIT_PROBLEMS:

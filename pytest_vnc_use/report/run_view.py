@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report import phrases
@@ -44,6 +43,7 @@ from pytest_vnc_use.types import (
     RunEnded,
     Step,
     StepFinished,
+    Transient,
     TurnDecided,
     Verdict,
     VerdictKind,
@@ -155,8 +155,9 @@ class Deciding:
     """What explains the result: two screens, a sentence about them, and the number of
     their step.
 
-    `assertion` is the statement of the test's body that failed. `is_cause` is false for
-    the last step of a run of which nothing more is known.
+    `where` is "at" the step or "after" it. `assertion` is the statement of the test's
+    body that failed. `is_cause` is false for the last step of a run of which nothing
+    more is known.
     """
 
     pair: Pair
@@ -172,8 +173,7 @@ class RunView:
     """A run. `sentence` is its result as text, and `rule` the rule that decided it.
 
     `others` are drifts and transients that did not decide it. `last` is its last
-    screenshot. `messages` is the URL of the messages that the run sent, where they are
-    beside the page.
+    screenshot.
     """
 
     run_id: str
@@ -197,14 +197,13 @@ class RunView:
     """Whether the problem is why the run ended before its first screen; else it is why
     the run cannot be shown.
     """
-    messages: str = ""
 
     @property
     def problem_title(self) -> str:
         """What the problem means for the run."""
-        return (
-            "The run never started" if self.never_started else "The run cannot be shown"
-        )
+        if self.never_started:
+            return "The run never started"
+        return "The run cannot be shown"
 
 
 @dataclass(frozen=True)
@@ -230,11 +229,9 @@ class RunPage:
         else.
         """
         deciding = self.view.deciding
-        return (
-            deciding.pair.name
-            if deciding and self.trace and _failing_drift(self.trace)
-            else ""
-        )
+        if deciding and self.trace and _has_failing_drift(self.trace):
+            return deciding.pair.name
+        return ""
 
     @property
     def result(self) -> str:
@@ -259,57 +256,51 @@ def show_run(
     `ended` is the test's result for a directory that has none yet.
     """
     damage: list[str] = []
-    damage_of_trace: list[str] = []
     try:
         ended = read_finished_test(path) or ended
     except RunDirectoryError as exc:
         damage.append(without_parent_path(exc, path))
-    is_good, has_passed = (
-        ended is not None and not ended.is_bad,
-        ended is not None and ended.result == "passed",
-    )
+    is_result_damaged = bool(damage)
+    is_good = ended is not None and not ended.is_bad
     compares = compare == "all" or (compare == "failed" and not is_good)
     missing = ended.screenshots if ended else ""
-    shots = Shots(path, missing, compares=compares, copy=copy, is_lossy=has_passed)
+    is_lossy = _has_passed(ended)
+    shots = Shots(path, missing, compares=compares, copy=copy, is_lossy=is_lossy)
+    damage_of_trace: list[str] = []
     try:
         trace = read_trace(path, damage_of_trace)
     except RunDirectoryError as exc:
-        badge = Badge(
-            "never started" if exc.never_started else "cannot be shown", "bad"
-        )
-        problem = short(without_parent_path(exc.never_started or exc, path))
-        test = short(ended.test if ended else "", 500)
-        view = RunView(
-            path.name,
-            test,
-            "",
-            [badge],
-            "",
-            problem=problem,
-            never_started=bool(exc.never_started),
-        )
-        return RunPage(path, view, shots.added, None, ended)
-    view = _view(
-        trace,
-        ended,
-        shots,
-        [*damage, *damage_of_trace],
-        compares=compares or not is_good,
-    )
+        view = _view_of_problem(path, ended, exc)
+        return RunPage(path, view, shots.added, ended=ended)
+    damage += damage_of_trace
+    view = _view(trace, ended, shots, damage, compares=compares or not is_good)
     video = video_of(trace, ended)
     if video and copy:
         video = video.copied(path, shots.added)
     view = replace(view, video=video)
     modes = Counter(step.mode for step in view.steps)
-    return RunPage(
-        path,
-        view,
-        shots.added,
-        trace,
-        ended,
-        is_result_damaged=bool(damage),
-        modes=modes,
+    return RunPage(path, view, shots.added, trace, ended, is_result_damaged, modes)
+
+
+def _view_of_problem(
+    path: Path, ended: FinishedTest | None, exc: RunDirectoryError
+) -> RunView:
+    """Return the view of a run that has no screen, or cannot be read."""
+    never_started = bool(exc.never_started)
+    badge = Badge("never started" if never_started else "cannot be shown", "bad")
+    return RunView(
+        run_id=path.name,
+        test=short(ended.test if ended else "", 500),
+        task="",
+        badges=[badge],
+        sentence="",
+        problem=short(without_parent_path(exc.never_started or exc, path)),
+        never_started=never_started,
     )
+
+
+def _has_passed(ended: FinishedTest | None) -> bool:
+    return ended is not None and ended.result == "passed"
 
 
 def _view(
@@ -321,9 +312,7 @@ def _view(
     compares: bool,
 ) -> RunView:
     # the steps come before the deciding pair, which has the screens of the last of them
-    steps = _steps(
-        trace, shots, has_passed=ended is not None and ended.result == "passed"
-    )
+    steps = _steps(trace, shots, has_passed=_has_passed(ended))
     deciding = _deciding(trace, ended, shots, compares=compares)
     decides = deciding.step if deciding.is_cause and deciding.where == "at" else 0
     sentence, rule = _sentence(trace, ended)
@@ -346,8 +335,8 @@ def _view(
     )
 
 
-def _failing_drift(trace: Trace) -> bool:
-    return any(not drift.healed for drift in trace.drifts)
+def _has_failing_drift(trace: Trace) -> bool:
+    return not all(drift.healed for drift in trace.drifts)
 
 
 def _badges(trace: Trace, ended: FinishedTest | None) -> Iterator[Badge]:
@@ -357,11 +346,10 @@ def _badges(trace: Trace, ended: FinishedTest | None) -> Iterator[Badge]:
             yield Badge(short(ended.triage, 40), "bad" if ended.is_bad else "plain")
     elif trace.started.test_id:
         yield Badge(DID_NOT_END, "bad")
-    yield (
-        Badge("not as recorded", "bad")
-        if _failing_drift(trace)
-        else Badge(*phrases.format_outcome(trace))
-    )
+    if _has_failing_drift(trace):
+        yield Badge("not as recorded", "bad")
+    else:
+        yield Badge(*phrases.format_outcome(trace))
     yield from transient_badge(len(trace.transients))
     for verdict in trace.verdicts[:8]:
         yield Badge(f"claim {verdict.kind}", VERDICT_TONES[verdict.kind])
@@ -369,11 +357,9 @@ def _badges(trace: Trace, ended: FinishedTest | None) -> Iterator[Badge]:
 
 def transient_badge(count: int) -> list[Badge]:
     """Return the badge of what was on the screen briefly, and is in no recording."""
-    return (
-        [Badge(f"{count} transient{'' if count == 1 else 's'}", "doubt")]
-        if count
-        else []
-    )
+    if count == 0:
+        return []
+    return [Badge("1 transient" if count == 1 else f"{count} transients", "doubt")]
 
 
 def _sentence(trace: Trace, ended: FinishedTest | None) -> tuple[str, str]:
@@ -382,24 +368,20 @@ def _sentence(trace: Trace, ended: FinishedTest | None) -> tuple[str, str]:
     if trace.ended:
         first_line = trace.ended.error.partition("\n")[0]
         message = ": ".join(filter(None, [trace.ended.message, first_line]))
-    if _failing_drift(trace):
+    if _has_failing_drift(trace):
         message = trace.drifts[-1].problem
     if ended is None and trace.started.test_id:
-        return (
-            (
-                "The test did not end, or its result is lost. Of its run:"
-                f" {message or 'it did not end'}"
-            ),
-            "",
-        )
+        text = "The test did not end, or its result is lost. Of its run: "
+        return text + (message or "it did not end"), ""
     if ended is None:
         return message or "No result of a test is stored here", ""
     text = f"The test {_RESULTS.get(ended.result, ended.result)}"
     if ended.phase != "call" and ended.is_bad:
         text += f" in its {ended.phase}"
-    return (
-        f"{text}: {ended.message or message}" if ended.message or message else text
-    ), ended.rule
+    message = ended.message or message
+    if message:
+        text += f": {message}"
+    return text, ended.rule
 
 
 def _facts(trace: Trace, ended: FinishedTest | None) -> Iterator[tuple[str, str]]:
@@ -408,52 +390,37 @@ def _facts(trace: Trace, ended: FinishedTest | None) -> Iterator[tuple[str, str]
     values = trace.started.values.items()
     yield "values", ", ".join(f"{name}: {value}" for name, value in values)
     yield "time", f"{trace.seconds:.1f} s"
-    tokens, dollars = (
-        phrases.format_tokens(trace.usage),
-        ("" if trace.dollars is None else f"${trace.dollars:.4f}"),
-    )
-    yield (
-        "cost",
-        ": ".join(filter(None, [tokens, dollars]))
-        or ("" if trace.exchanges else "none"),
-    )
-    unjudged = (
-        "on purpose: with expect=None the test's body alone checks"
-        if trace.started.body_checks
-        else ""
-    )
-    yield (
-        "verdicts",
-        ("" if trace.verdicts else f"none, {unjudged or 'no claim was judged'}"),
-    )
-    yield "attempt", f"{ended.attempt}" if ended and ended.attempt > 1 else ""
-    yield (
-        "rehearsal",
-        (
-            "of the recording that the test had just made"
-            if ended and ended.is_rehearsal
-            else ""
-        ),
-    )
+    cost = phrases.format_tokens(trace.usage)
+    if trace.dollars is not None:
+        dollars = f"${trace.dollars:.4f}"
+        cost = f"{cost}: {dollars}" if cost else dollars
+    if not trace.exchanges:
+        cost = cost or "none"
+    yield "cost", cost
+    if trace.started.body_checks and not trace.verdicts:
+        why = "on purpose: with expect=None the test's body alone checks"
+        yield "verdicts", f"none, {why}"
+    elif not trace.verdicts:
+        yield "verdicts", "none, no claim was judged"
+    if ended and ended.attempt > 1:
+        yield "attempt", f"{ended.attempt}"
+    if ended and ended.is_rehearsal:
+        yield "rehearsal", "of the recording that the test had just made"
     yield "worker", ended.worker if ended else ""
     retried = [
         exchange for exchange in trace.exchanges if exchange.retry_in_s is not None
     ]
-    yield (
-        "retries",
-        (
-            f"{len(retried)} among {len(trace.exchanges)} requests to a model"
-            if retried
-            else ""
-        ),
-    )
-    reasons = dict.fromkeys(
-        exchange.error[:300] for exchange in retried if exchange.error
-    )
-    yield "reasons for retries", "; ".join(reasons)
+    if retried:
+        count = len(trace.exchanges)
+        yield "retries", f"{len(retried)} among {count} requests to a model"
+    reasons = [exchange.error[:300] for exchange in retried if exchange.error]
+    yield "reasons for retries", "; ".join(dict.fromkeys(reasons))
     discarded = sum(turn.decision.repeated_requests for turn in trace.turns)
-    why = "the screen had changed while the model thought, so that it was asked again"
-    yield "discarded answers", f"{discarded}: {why}" if discarded else ""
+    if discarded:
+        why = (
+            "the screen had changed while the model thought, so that it was asked again"
+        )
+        yield "discarded answers", f"{discarded}: {why}"
     yield "started", trace.started.started_at
     yield "desktop", trace.started.server
 
@@ -466,69 +433,58 @@ def _deciding(
     """
     steps = trace.all_steps
     if drifts := [drift for drift in trace.drifts if not drift.healed]:
-        return Deciding(
-            _drift_pair(drifts[-1], shots, compares=compares),
-            drifts[-1].problem,
-            len(trace.steps),
-            "after",
-        )
-    was_cut_short = trace.ended is not None and trace.ended.outcome is not Outcome.DONE
-    verdicts: Sequence[Verdict] = trace.verdicts
-    if was_cut_short:  # a verdict before the end did not end a run that was not done
-        events = [timed.event for timed in trace.events]
-        end = max(
-            number for number, event in enumerate(events) if isinstance(event, RunEnded)
-        )
-        verdicts = [
-            event.verdict for event in events[end:] if isinstance(event, Judged)
-        ]
-    for verdict in verdicts:
+        pair = _drift_pair(drifts[-1], shots, compares=compares)
+        return Deciding(pair, drifts[-1].problem, len(trace.steps), "after")
+    for verdict in _verdicts_at_end(trace):
         if verdict.kind != "holds":
-            earlier = (
-                trace.steps[-1].frame_before if trace.steps else trace.started.screen
-            )
-            refs = earlier, verdict.frame or trace.last_frame
-            names = "before the last step", "when it was judged"
+            before = trace.started.screen
+            if trace.steps:
+                before = trace.steps[-1].frame_before
+            refs = (before, verdict.frame or trace.last_frame)
+            names = ("before the last step", "when it was judged")
             pair = shots.pair(names, refs, judged=verdict.region, compares=compares)
-            return Deciding(
-                pair,
-                f"The claim {verdict.claim!r} {_VERDICTS[verdict.kind]}:"
-                f" {verdict.reason}",
-                len(steps),
-            )
-    if assertion := _assertion(ended) if ended else "":
+            text = f"The claim {verdict.claim!r} {_VERDICTS[verdict.kind]}"
+            return Deciding(pair, f"{text}: {verdict.reason}", len(steps))
+    if assertion := _assertion(ended):
         shot = shots.shot(trace.last_frame, "the last screenshot")
-        return Deciding(
-            Pair(shot, shot, "at the end", "at the end"),
-            step=len(steps),
-            where="after",
-            assertion=assertion,
-        )
-    if trace.transients and not was_cut_short:
-        transient = trace.transients[-1]
-        refs = trace.last_frame, transient.seen
-        pair = shots.pair(
-            ("at the end", "transient"),
-            refs,
-            region=transient.region,
-            compares=compares,
-        )
-        return Deciding(pair, transient.problem, len(steps))
+        pair = Pair(shot, shot, "at the end", "at the end")
+        return Deciding(pair, "", len(steps), "after", assertion)
+    if trace.transients and not _was_cut_short(trace):
+        pair = _transient_pair(trace, trace.transients[-1], shots, compares=compares)
+        return Deciding(pair, trace.transients[-1].problem, len(steps))
     error = trace.ended.error.partition("\n")[0] if trace.ended else ""
-    why = f"{error}; " if error else ""
     if not steps:
         shot = shots.shot(trace.started.screen, "the first screenshot")
-        return Deciding(
-            Pair(shot, shot, "first screen", "first screen"),
-            f"{why}no step was taken",
-            is_cause=bool(error),
-        )
+        pair = Pair(shot, shot, "first screen", "first screen")
+        text = f"{error}; no step was taken" if error else "no step was taken"
+        return Deciding(pair, text, is_cause=bool(error))
     last = steps[-1]
-    action, refs = last.proposal.action, (last.frame_before, last.frame_after)
+    action = last.proposal.action
+    refs = (last.frame_before, last.frame_after)
     pair = shots.pair(("before", "after"), refs, action=action, compares=compares)
-    text = f"{why}the last step: {format_caption(action, last.elements)}"
-    text = f"{text}; {last.error}" if last.error else text
+    text = f"the last step: {format_caption(action, last.elements)}"
+    text = "; ".join(filter(None, [error, text, last.error]))
     return Deciding(pair, text, last.number, is_cause=bool(error or last.error))
+
+
+def _was_cut_short(trace: Trace) -> bool:
+    return trace.ended is not None and trace.ended.outcome is not Outcome.DONE
+
+
+def _verdicts_at_end(trace: Trace) -> Sequence[Verdict]:
+    """Return the verdicts that may have decided the run: of one that was cut short,
+    only those after its end.
+    """
+    if not _was_cut_short(trace):
+        return trace.verdicts
+    verdicts: list[Verdict] = []
+    for timed in trace.events:
+        match timed.event:
+            case RunEnded():
+                verdicts = []
+            case Judged(verdict=verdict):
+                verdicts.append(verdict)
+    return verdicts
 
 
 def _drift_pair(drift: Drift, shots: Shots, *, compares: bool) -> Pair:
@@ -541,15 +497,21 @@ def _drift_pair(drift: Drift, shots: Shots, *, compares: bool) -> Pair:
     )
 
 
-def _assertion(ended: FinishedTest) -> str:
+def _transient_pair(
+    trace: Trace, transient: Transient, shots: Shots, *, compares: bool
+) -> Pair:
+    refs = (trace.last_frame, transient.seen)
+    names = ("at the end", "transient")
+    return shots.pair(names, refs, region=transient.region, compares=compares)
+
+
+def _assertion(ended: FinishedTest | None) -> str:
     """Return the statement of the test's body that failed, and pytest's explanation of
     it; "" if none did.
     """
-    if (
-        not ended.is_bad
-        or ended.phase != "call"
-        or not _ASSERTION.search(ended.failure)
-    ):
+    if ended is None or not ended.is_bad or ended.phase != "call":
+        return ""
+    if not _ASSERTION.search(ended.failure):
         return ""
     lines = [
         line for line in ended.failure.splitlines() if line.startswith((">", "E "))
@@ -564,49 +526,40 @@ def _others(
     whether a drift was healed.
     """
     for drift in trace.drifts:
-        badge = (
-            Badge("a model continued", "doubt")
-            if drift.healed
-            else Badge("not as recorded", "bad")
-        )
-        if (
-            pair := _drift_pair(drift, shots, compares=compares or drift.healed)
-        ) != deciding:
+        badge = Badge("not as recorded", "bad")
+        if drift.healed:
+            badge = Badge("a model continued", "doubt")
+        pair = _drift_pair(drift, shots, compares=compares or drift.healed)
+        if pair != deciding:
             yield badge, short(drift.problem), pair
     for transient in trace.transients:
-        refs = trace.last_frame, transient.seen
-        pair = shots.pair(
-            ("at the end", "transient"), refs, region=transient.region, compares=True
-        )
+        pair = _transient_pair(trace, transient, shots, compares=True)
         if pair != deciding:
             yield Badge("transient", "doubt"), short(transient.problem), pair
 
 
 def _claims(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
     for verdict in trace.verdicts:
-        badge = Badge(verdict.kind, VERDICT_TONES[verdict.kind])
-        judging = short(phrases.format_judging(verdict), 500)
         yield ClaimView(
-            short(fill(verdict.claim, trace.started.values)),
-            badge,
-            short(verdict.reason),
-            judging,
-            _judged(trace, verdict, shots),
+            claim=short(fill(verdict.claim, trace.started.values)),
+            badge=Badge(verdict.kind, VERDICT_TONES[verdict.kind]),
+            reason=short(verdict.reason),
+            judging=short(phrases.format_judging(verdict), 500),
+            pair=_judged(trace, verdict, shots),
         )
     for extracted in trace.extracted:
-        reading, form = extracted.reading, extracted.form
-        badge = (
-            Badge(f"it is no {form}", "doubt")
-            if extracted.problem
-            else Badge(f"read as {form}")
-        )
+        reading = extracted.reading
+        badge = Badge(f"read as {extracted.form}")
+        if extracted.problem:
+            badge = Badge(f"it is no {extracted.form}", "doubt")
         value = short(json.dumps(reading.value, ensure_ascii=False, default=str))
-        reason = short(
-            ": ".join(filter(None, [value, extracted.problem, reading.reason]))
-        )
-        pair = _judged(trace, reading, shots)
+        reasons = [value, extracted.problem, reading.reason]
         yield ClaimView(
-            short(reading.question), badge, reason, f"read by {reading.model}", pair
+            claim=short(reading.question),
+            badge=badge,
+            reason=short(": ".join(filter(None, reasons))),
+            judging=f"read by {reading.model}",
+            pair=_judged(trace, reading, shots),
         )
 
 
@@ -626,106 +579,107 @@ def _logs_of(path: Path) -> list[tuple[str, str]]:
     for role, text in logs.items():
         lines = text.splitlines()
         before = len(lines) - _MAX_LOG_LINES
-        end = "\n".join(
-            [f"({before} lines before)", *lines[-_MAX_LOG_LINES:]]
-            if before > 0
-            else lines
-        )
+        if before > 0:
+            lines = [f"({before} lines before)", *lines[before:]]
+        end = "\n".join(lines)
         if len(end) > _MAX_LOG:
             end = f"(the last {_MAX_LOG} of {len(end)} characters) {end[-_MAX_LOG:]}"
         ends.append((role, end))
     return ends
 
 
+@dataclass
+class _Surroundings:
+    """What a trace has around a step, between the steps before and after it."""
+
+    turn: Sequence[int] = ()
+    """The numbers of the steps of the same answer."""
+    exchanges: Sequence[int] = ()
+    """The numbers of the exchanges with the planner before it."""
+    drift: Drift | None = None
+    """The drift before it, at which a model continued."""
+    finished_at_s: float | None = None
+    judged_s: float = 0.0
+    """The seconds that a judge was asked after it."""
+
+
+def _surroundings(trace: Trace) -> Mapping[int, _Surroundings]:
+    """Return what is around each step, by its number."""
+    by_step = defaultdict[int, _Surroundings](_Surroundings)
+    exchanges_by_turn: dict[int, list[int]] = {}
+    waiting: list[int] = []
+    exchange_count = 0
+    latest_step = 0
+    drift: Drift | None = None
+    for timed in trace.events:
+        match timed.event:
+            case ModelExchange(purpose=purpose, duration_s=duration_s):
+                if purpose == "planner":
+                    waiting.append(exchange_count)
+                else:
+                    by_step[latest_step].judged_s += duration_s
+                exchange_count += 1
+            case TurnDecided(number=turn):
+                exchanges_by_turn[turn] = waiting
+                waiting = []
+            case Drift(healed=True) as healed:
+                drift = healed
+            case StepFinished(step=step):
+                latest_step = step.number
+                surroundings = by_step[step.number]
+                surroundings.exchanges = exchanges_by_turn.pop(step.turn, [])
+                surroundings.drift = drift
+                surroundings.finished_at_s = timed.at_s
+    turns = defaultdict[int, list[int]](list)
+    for step in trace.all_steps:
+        turns[step.turn].append(step.number)
+        by_step[step.number].turn = turns[step.turn]
+    return by_step
+
+
 def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
-    steps, exchanges = trace.all_steps, _exchanges(trace)
-    asked, judged_s, drifts, at_s = _events_of_steps(trace)
-    turns: dict[int, list[int]] = {}
-    for step in steps:
-        turns.setdefault(step.turn, []).append(step.number)
-    is_replay = trace.started.planner.startswith("recording")
-    spans = {}
-    for step in steps:
-        asked_s = sum(
-            trace.exchanges[number].duration_s for number in asked.get(step.number, ())
-        )
-        spans[step.number] = _spans(
-            step, asked_s, judged_s[step.number], is_replay=is_replay
-        )
-    max_s = max(
-        (sum(seconds for _, seconds in span) for span in spans.values()), default=0.0
-    )
+    around = _surroundings(trace)
+    texts = _exchanges(trace)
+    spans = {
+        step.number: _spans(trace, step, around[step.number])
+        for step in trace.all_steps
+    }
+    max_s = max((sum(span.values()) for span in spans.values()), default=0.0)
     views = []
-    for step in steps:
-        action, numbers = step.proposal.action, turns[step.turn]
-        prices = [
-            trace.exchanges[number].dollars for number in asked.get(step.number, ())
-        ]
-        dollars = [price for price in prices if price is not None]
-        mode, why = _mode(trace, step, drifts.get(step.number), has_passed=has_passed)
-        crop = (
-            shots.shot(step.crop, "the place of the step")
-            if step.crop and not is_named(step)
-            else None
-        )
-        facts = [
-            ("screen", phrases.SETTLED[step.settled] if step.settled else ""),
-            ("point", " to ".join(map(str, points(action))) if is_named(step) else ""),
-            (
-                "answer",
-                (
-                    f"action {numbers.index(step.number) + 1} of {len(numbers)}"
-                    if len(numbers) > 1
-                    else ""
-                ),
-            ),
-            ("at", f"{at_s[step.number]:.1f} s" if step.number in at_s else ""),
-            ("tokens", phrases.format_tokens(step.usage)),
-            ("cost", f"${sum(dollars):.4f}" if dollars else ""),
-            (
-                "asked again",
-                (
-                    f"{step.repeated_requests} times, as the screen had changed"
-                    if step.repeated_requests
-                    else ""
-                ),
-            ),
-            ("URL", step.url),
-        ]
-        lines = [
-            ("ruling", phrases.format_ruling(step.ruling)),
-            ("error", "" if step.ruling.kind == "deny" else step.error),
-            ("output", f"returned: {step.output}" if step.output else ""),
-            ("note", f"note to the planner: {step.note}" if step.note else ""),
-        ]
+    for step in trace.all_steps:
+        action = step.proposal.action
+        surroundings = around[step.number]
+        mode, why = _mode(trace, step, surroundings.drift, has_passed=has_passed)
+        text = step.proposal.intent
+        if not text and step.number == surroundings.turn[0]:
+            text = step.text
+        crop = None
+        if step.crop and not is_named(step):
+            crop = shots.shot(step.crop, "the place of the step")
+        refs = (step.frame_before, step.frame_after)
+        facts = _facts_of_step(trace, step, surroundings)
         view = StepView(
             number=step.number,
             title=short(format_caption(action, step.elements), 600),
             caption=tuple(
-                replace(piece, text=short(piece.text, 300))
-                for piece in caption(action, step.elements)
+                replace(part, text=short(part.text, 300))
+                for part in caption(action, step.elements)
             ),
-            text=short(
-                step.proposal.intent or (step.text if numbers[0] == step.number else "")
-            ),
+            text=short(text),
             badges=_step_badges(step),
             mode=mode,
             mode_reason=short(why),
-            lines=[(kind, short(text)) for kind, text in lines if text],
-            pair=shots.pair(
-                ("before", "after"),
-                (step.frame_before, step.frame_after),
-                action=action,
-            ),
+            lines=[(kind, short(text)) for kind, text in _lines_of(step) if text],
+            pair=shots.pair(("before", "after"), refs, action=action),
             bars=_bars(spans[step.number], max_s),
             facts=[(name, short(text, 500)) for name, text in facts if text],
             transients=[
                 shots.shot(ref, "shown in between") for ref in step.transient_frames
             ],
             exchanges=[
-                exchanges[number]
-                for number in asked.get(step.number, ())
-                if number < len(exchanges)
+                texts[number]
+                for number in surroundings.exchanges
+                if number < len(texts)
             ],
             crop=crop if crop and not crop.problem else None,
         )
@@ -733,68 +687,61 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
     return views
 
 
-def _events_of_steps(
-    trace: Trace,
-) -> tuple[
-    dict[int, list[int]], Mapping[int, float], dict[int, Drift], dict[int, float]
-]:
-    """Return four values by the number of a step.
+def _lines_of(step: Step) -> Iterator[tuple[str, str]]:
+    yield "ruling", phrases.format_ruling(step.ruling)
+    if step.ruling.kind != "deny":
+        yield "error", step.error
+    if step.output:
+        yield "output", f"returned: {step.output}"
+    if step.note:
+        yield "note", f"note to the planner: {step.note}"
 
-    They are the exchanges before it, the seconds of a judge's after it, the drift at
-    which a model continued before it, and the time of its end.
-    """
-    asked: dict[int, list[int]] = {}
-    judged_s = defaultdict[int, float](float)
-    drifts: dict[int, Drift] = {}
-    at_s: dict[int, float] = {}
-    exchanges_by_turn: dict[int, list[int]] = {}
-    waiting: list[int] = []
-    number, latest, drift = 0, 0, cast("Drift | None", None)
-    for timed in trace.events:
-        match timed.event:
-            case ModelExchange(purpose=purpose, duration_s=duration_s):
-                if purpose == "planner":
-                    waiting.append(number)
-                else:
-                    judged_s[latest] += duration_s
-                number += 1
-            case Drift(healed=True) as healed:
-                drift = healed
-            case TurnDecided(number=turn):
-                exchanges_by_turn[turn], waiting = waiting, []
-            case StepFinished(step=step):
-                latest, at_s[step.number] = step.number, timed.at_s
-                asked[step.number] = exchanges_by_turn.pop(step.turn, [])
-                if drift:
-                    drifts[step.number] = drift
-    return asked, judged_s, drifts, at_s
+
+def _facts_of_step(
+    trace: Trace, step: Step, surroundings: _Surroundings
+) -> Iterator[tuple[str, str]]:
+    if step.settled:
+        yield "screen", phrases.SETTLED[step.settled]
+    if is_named(step):
+        yield "point", " to ".join(map(str, points(step.proposal.action)))
+    turn = surroundings.turn
+    if len(turn) > 1:
+        yield "answer", f"action {turn.index(step.number) + 1} of {len(turn)}"
+    if surroundings.finished_at_s is not None:
+        yield "at", f"{surroundings.finished_at_s:.1f} s"
+    yield "tokens", phrases.format_tokens(step.usage)
+    prices = [trace.exchanges[number].dollars for number in surroundings.exchanges]
+    dollars = [price for price in prices if price is not None]
+    if dollars:
+        yield "cost", f"${sum(dollars):.4f}"
+    if step.repeated_requests:
+        yield (
+            "asked again",
+            f"{step.repeated_requests} times, as the screen had changed",
+        )
+    yield "URL", step.url
 
 
 def _exchanges(trace: Trace) -> list[Exchange]:
     try:
-        return [
-            Exchange(
-                short(
-                    f"{call.purpose}: {call.model or 'a model'}, attempt"
-                    f" {call.attempt}, {call.duration_s:.1f} s",
-                    300,
-                ),
-                phrases.as_json(call.request, _MAX_JSON),
-                (
-                    ""
-                    if call.response is None
-                    else phrases.as_json(call.response, _MAX_JSON)
-                ),
-                short(call.error),
-            )
-            for call in read_exchanges(trace.path)
-        ]
+        return [_format_exchange(call) for call in read_exchanges(trace.path)]
     except (RunDirectoryError, AttributeError, TypeError) as exc:
         # the lines are damaged
-        return [
-            Exchange("request", "", "", f"cannot be read: {short(exc, 300)}")
-            for _ in trace.exchanges
-        ]
+        error = f"cannot be read: {short(exc, 300)}"
+        return [Exchange("request", "", "", error)] * len(trace.exchanges)
+
+
+def _format_exchange(call: ModelExchange) -> Exchange:
+    title = f"{call.purpose}: {call.model or 'a model'}, attempt {call.attempt}"
+    answer = ""
+    if call.response is not None:
+        answer = phrases.as_json(call.response, _MAX_JSON)
+    return Exchange(
+        short(f"{title}, {call.duration_s:.1f} s", 300),
+        phrases.as_json(call.request, _MAX_JSON),
+        answer,
+        short(call.error),
+    )
 
 
 def _mode(
@@ -805,14 +752,16 @@ def _mode(
     """
     planner = trace.started.planner
     if drift:
-        return (
-            "healed" if has_passed else NOT_HEALED
-        ), f"the recording did not fit any more: {drift.problem}"
+        why = f"the recording did not fit any more: {drift.problem}"
+        return "healed" if has_passed else NOT_HEALED, why
     if planner == "manual":
         return "manual", ""
-    if not step.model and (planner.startswith("recording") or "scripted" in planner):
-        return "replayed" if planner.startswith("recording") else "scripted", ""
-    return "live", f"by {step.model or planner}" if step.model or planner else ""
+    if trace.is_replay and not step.model:
+        return "replayed", ""
+    if "scripted" in planner and not step.model:
+        return "scripted", ""
+    model = step.model or planner
+    return "live", f"by {model}" if model else ""
 
 
 def _step_badges(step: Step) -> list[Badge]:
@@ -823,9 +772,7 @@ def _step_badges(step: Step) -> list[Badge]:
     return [Badge("failed", "bad")] if step.error else []
 
 
-def _spans(
-    step: Step, asked_s: float, judged_s: float, *, is_replay: bool
-) -> list[tuple[str, float]]:
+def _spans(trace: Trace, step: Step, surroundings: _Surroundings) -> dict[str, float]:
     """Return the activities of a step in their order, each with its seconds.
 
     Before a recorded step comes the wait for its gate, then perhaps the question to a
@@ -833,28 +780,28 @@ def _spans(
     one.
     """
     times = step.times
-    asked_s = min(asked_s, times.model_s) if is_replay else times.model_s
-    spans = [
-        ("gate", times.model_s - asked_s),
-        ("model", asked_s),
-        ("act", times.act_s),
-        ("settle" if step.model or not is_replay else "next gate", times.settle_s),
-        ("capture", times.capture_s),
-        ("judge", judged_s),
-    ]
-    return [(name, seconds) for name, seconds in spans if seconds > 0]
+    asked_s = times.model_s
+    if trace.is_replay:
+        calls = [trace.exchanges[number] for number in surroundings.exchanges]
+        asked_s = min(sum(call.duration_s for call in calls), times.model_s)
+    is_recorded = trace.is_replay and not step.model
+    spans = {
+        "gate": times.model_s - asked_s,
+        "model": asked_s,
+        "act": times.act_s,
+        "next gate" if is_recorded else "settle": times.settle_s,
+        "capture": times.capture_s,
+        "judge": surroundings.judged_s,
+    }
+    return {name: seconds for name, seconds in spans.items() if seconds > 0}
 
 
-def _bars(spans: Sequence[tuple[str, float]], max_s: float) -> list[Bar]:
-    bars, start = [], 0.0
-    for name, seconds in spans:
-        bars.append(
-            Bar(
-                name,
-                round(1000 * start / max_s),
-                max(round(1000 * seconds / max_s), 2),
-                seconds,
-            )
-        )
-        start += seconds
+def _bars(spans: Mapping[str, float], max_s: float) -> list[Bar]:
+    bars = []
+    started_s = 0.0
+    for name, seconds in spans.items():
+        start = round(1000 * started_s / max_s)
+        length = max(round(1000 * seconds / max_s), 2)
+        bars.append(Bar(name, start, length, seconds))
+        started_s += seconds
     return bars

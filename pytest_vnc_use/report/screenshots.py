@@ -13,10 +13,10 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from io import BytesIO
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageChops
@@ -46,23 +46,17 @@ _LEVELS = 2
 _TILE = 16
 _NEAR = 2
 """The maximum number of tiles without a difference between two that belong together."""
-_COLOUR, _ALPHA, _THIN_ALPHA = (230, 0, 126), 120, 36
+_MIN_VIEW = (360, 200)
+"""The smallest width and height of a region that is enlarged."""
+_ROOM_PX = 60
+"""How much wider and higher such a region is than what it shows."""
+_COLOUR = (230, 0, 126)
+_ALPHA = 120
+_THIN_ALPHA = 36
 _MUCH = 0.05
 """Above this share of the screen, changes are shaded thinly, so that the screen stays
 readable.
 """
-
-
-class Box(NamedTuple):
-    """A rectangle of a screen in pixels."""
-
-    x: int
-    y: int
-    width: int
-    height: int
-
-    def __str__(self) -> str:
-        return f"{self.x} {self.y} {self.width} {self.height}"
 
 
 @dataclass(frozen=True)
@@ -93,11 +87,11 @@ class Pair:
     left_name: str
     right_name: str
     shade: Shot | None = None
-    boxes: Sequence[Box] = ()
+    boxes: Sequence[Region] = ()
     note: str = ""
-    zooms: Sequence[Box] = ()
+    zooms: Sequence[Region] = ()
     mark: str = ""
-    regions: Sequence[Box] = ()
+    regions: Sequence[Region] = ()
     name: str = ""
 
     @property
@@ -106,14 +100,11 @@ class Pair:
         return self.left == self.right
 
     @property
-    def whole(self) -> Box:
+    def whole(self) -> Region:
         """The area of the larger screenshot."""
-        return Box(
-            0,
-            0,
-            max(self.left.width, self.right.width, 1),
-            max(self.left.height, self.right.height, 1),
-        )
+        width = max(self.left.width, self.right.width, 1)
+        height = max(self.left.height, self.right.height, 1)
+        return Region(0, 0, width, height)
 
 
 @dataclass(frozen=True)
@@ -123,9 +114,12 @@ class Comparison:
     """
 
     pixels: int
-    boxes: tuple[Box, ...]
+    boxes: tuple[Region, ...]
     shade: bytes
     name: str
+
+
+_NO_DIFFERENCE = Comparison(0, (), b"", "")
 
 
 def _compare(
@@ -137,46 +131,44 @@ def _compare(
     """Return the pixels that differ by more than `_LEVELS`, within the region if there
     is one, and there within the `known` boxes around them if there are any.
     """
-    width, height = before.size
-    bounds = (0, 0, width, height)
     if region:
-        bounds = (
-            max(region.left, 0),
-            max(region.top, 0),
-            min(region.right, width),
-            min(region.bottom, height),
-        )
-    if bounds[0] >= bounds[2] or bounds[1] >= bounds[3]:
-        return Comparison(0, (), b"", "")
-    old, new = (before.crop(bounds), after.crop(bounds)) if region else (before, after)
-    difference = ImageChops.difference(old, new)
-    if (inner := difference.getbbox()) is None:
-        return Comparison(0, (), b"", "")
-    left, top = bounds[0] + inner[0], bounds[1] + inner[1]
+        compared = _within(region, before.size)
+        if not compared.area:
+            return _NO_DIFFERENCE
+        corners = (compared.left, compared.top, compared.right, compared.bottom)
+        difference = ImageChops.difference(before.crop(corners), after.crop(corners))
+    else:
+        compared = Region(0, 0, *before.size)
+        difference = ImageChops.difference(before, after)
+    inner = difference.getbbox()
+    if inner is None:
+        return _NO_DIFFERENCE
     is_far = np.asarray(difference.crop(inner)) > _LEVELS
     # `any` takes five times as long
     differs = is_far[..., 0] | is_far[..., 1] | is_far[..., 2]
+    # where on the screen the array `differs` is
+    area = Region(*inner).moved(compared.left, compared.top)
     if known:
         inside = np.zeros(before.size[::-1], np.bool_)
         for box in known:
             box.part_of(inside)[:] = True
-        differs &= inside[top:, left:][: len(differs), : differs.shape[1]]
-        boxes = tuple(map(_box_of, known))
+        differs &= area.part_of(inside)
+        boxes = tuple(known)
     else:
-        boxes = tuple(_boxes(differs, left, top))
+        boxes = tuple(box.moved(area.left, area.top) for box in _boxes(differs))
+    if not boxes:
+        return _NO_DIFFERENCE
     name = ""
-    if region and boxes:
-        crops = [
-            np.asarray(image)[top:, left:][: len(differs), : differs.shape[1]]
-            for image in (before, after)
-        ]
-        pixels = b"".join(crop[differs].tobytes() for crop in crops)
-        name = hashlib.sha256("".join(map(str, boxes)).encode() + pixels).hexdigest()
-    shade = _shade(differs, (left, top), before.size) if boxes else b""
+    if region:
+        digest = hashlib.sha256("".join(map(str, boxes)).encode())
+        for image in (before, after):
+            digest.update(area.part_of(np.asarray(image))[differs].tobytes())
+        name = digest.hexdigest()
+    shade = _shade(differs, area, before.size)
     return Comparison(int(np.count_nonzero(differs)), boxes, shade, name)
 
 
-def _boxes(differs: Mask, left: int, top: int) -> list[Box]:
+def _boxes(differs: Mask) -> list[Region]:
     """Return boxes around changed pixels that are near each other, the one with the
     most changed pixels first.
     """
@@ -186,86 +178,66 @@ def _boxes(differs: Mask, left: int, top: int) -> list[Box]:
     tiles: Mask = np.logical_or.reduceat(
         np.array(rows), np.arange(0, differs.shape[1], _TILE), axis=1
     )
-    counted_boxes = []
+    boxes: list[Region] = []
     for group in boxes_of(tiles, (_NEAR, _NEAR)):
-        across, down = group.left * _TILE, group.top * _TILE
-        changed = differs[down : group.bottom * _TILE, across : group.right * _TILE]
-        box = box_of(changed)
-        at = left + across + box.left, top + down + box.top
-        counted_boxes.append(
-            (
-                int(np.count_nonzero(changed)),
-                Box(*at, box.width, box.height),
-            )
-        )
-    return [box for _, box in sorted(counted_boxes, key=lambda counted: -counted[0])]
+        left = group.left * _TILE
+        top = group.top * _TILE
+        changed = differs[top : group.bottom * _TILE, left : group.right * _TILE]
+        boxes.append(box_of(changed).moved(left, top))
+    boxes.sort(key=lambda box: np.count_nonzero(box.part_of(differs)), reverse=True)
+    return boxes
 
 
-def _box_of(region: Region) -> Box:
-    left, top = region.left, region.top
-    return Box(left, top, region.right - left, region.bottom - top)
+def _within(region: Region, size: tuple[int, int]) -> Region:
+    """Return the part of a region that is on a screen of this size; it may be empty."""
+    left = min(max(region.left, 0), size[0])
+    top = min(max(region.top, 0), size[1])
+    right = min(max(region.right, left), size[0])
+    bottom = min(max(region.bottom, top), size[1])
+    return Region(left, top, right, bottom)
 
 
-def _shade(differs: Mask, at: tuple[int, int], size: tuple[int, int]) -> bytes:
-    """Return a PNG of the screen's size, clear but for the changed pixels."""
+def _at_least_a_pixel(region: Region) -> Region:
+    right = max(region.right, region.left + 1)
+    bottom = max(region.bottom, region.top + 1)
+    return Region(region.left, region.top, right, bottom)
+
+
+def _shade(differs: Mask, area: Region, size: tuple[int, int]) -> bytes:
+    """Return a PNG of the screen's size, clear but for the changed pixels in an
+    area.
+    """
     is_much = np.count_nonzero(differs) >= _MUCH * size[0] * size[1]
+    alpha = bytes([0, _THIN_ALPHA if is_much else _ALPHA])
     image = Image.new("P", size)
-    image.paste(1, at, Image.fromarray(differs))
+    image.paste(1, (area.left, area.top), Image.fromarray(differs))
     image.putpalette([0, 0, 0, *_COLOUR])
     png = BytesIO()
-    image.save(
-        png,
-        "PNG",
-        bits=1,
-        compress_level=4,
-        transparency=bytes([0, _THIN_ALPHA if is_much else _ALPHA]),
-    )
+    image.save(png, "PNG", bits=1, compress_level=4, transparency=alpha)
     return png.getvalue()
 
 
-def around(
-    boxes: Sequence[Box], size: tuple[int, int], min_size: tuple[int, int] = (360, 200)
-) -> Box:
-    """Return the region of a screen around these boxes, at least one, with some room,
-    and of at least this size.
-    """
-    left, top = min(box.x for box in boxes), min(box.y for box in boxes)
-    right, bottom = (
-        max(box.x + box.width for box in boxes),
-        max(box.y + box.height for box in boxes),
-    )
-    width, height = (
-        min(max(length + 60, short), long)
-        for length, short, long in zip(
-            (right - left, bottom - top), min_size, size, strict=True
-        )
-    )
-    x = min(max((left + right - width) // 2, 0), size[0] - width)
-    y = min(max((top + bottom - height) // 2, 0), size[1] - height)
-    return Box(x, y, width, height)
+def _view_of(box: Region, size: tuple[int, int]) -> Region:
+    """Return the region of a screen to show around a box, with some room."""
+    width = min(max(box.width + _ROOM_PX, _MIN_VIEW[0]), size[0])
+    height = min(max(box.height + _ROOM_PX, _MIN_VIEW[1]), size[1])
+    left = min(max((box.left + box.right - width) // 2, 0), size[0] - width)
+    top = min(max((box.top + box.bottom - height) // 2, 0), size[1] - height)
+    return Region(left, top, left + width, top + height)
 
 
-def regions_to_enlarge(boxes: Sequence[Box], size: tuple[int, int]) -> list[Box]:
+def _views_of(boxes: Sequence[Region], size: tuple[int, int]) -> list[Region]:
     """Return the regions of a screen to show: one for all boxes, or, where they are far
     apart, one for each group.
     """
-    view = around(boxes, size)
-    filled = sum(box.width * box.height for box in boxes)
-    if (
-        filled * 12 > view.width * view.height
-        or view.width * view.height < _MAX_PIXELS_BESIDE
-    ):
+    view = _view_of(reduce(Region.joined, boxes), size)
+    filled = sum(box.area for box in boxes)
+    if filled * 12 > view.area or view.area < _MAX_PIXELS_BESIDE:
         return [view]
-    views: list[Box] = []
+    views: list[Region] = []
     for box in boxes:
-        if not any(
-            view.x <= box.x
-            and box.x + box.width <= view.x + view.width
-            and view.y <= box.y
-            and box.y + box.height <= view.y + view.height
-            for view in views
-        ):
-            views.append(around((box,), size))
+        if not box.is_part_of_any(views):
+            views.append(_view_of(box, size))
     return views[:MAX_REGIONS]
 
 
@@ -286,8 +258,11 @@ class Shots:
         copy: bool = False,
         is_lossy: bool = False,
     ) -> None:
-        self._run, self._missing, self._compares = run, missing, compares
-        self._copy, self._is_lossy = copy, is_lossy
+        self._run = run
+        self._missing = missing
+        self._compares = compares
+        self._copy = copy
+        self._is_lossy = is_lossy
         # no caches of methods: they would refer to this object, and keep its images
         # until the garbage collector runs
         self.png = lru_cache(maxsize=4)(partial(_load_png, RunDirectory(run)))
@@ -307,7 +282,8 @@ class Shots:
 
         Raises RunDirectoryError.
         """
-        before, after = self.image(left), self.image(right)
+        before = self.image(left)
+        after = self.image(right)
         if before.size != after.size:
             return None
         return _compare(before, after, region, boxes)
@@ -318,11 +294,8 @@ class Shots:
             try:
                 self._shots[ref] = Shot("", self._address(ref), ref.width, ref.height)
             except RunDirectoryError as exc:
-                problem = (
-                    self._missing
-                    or f"no screenshot: {without_parent_path(exc, self._run)}"
-                )
-                self._shots[ref] = Shot("", problem=problem)
+                reason = f"no screenshot: {without_parent_path(exc, self._run)}"
+                self._shots[ref] = Shot("", problem=self._missing or reason)
         return replace(self._shots[ref], about=about)
 
     def _address(self, ref: FrameRef) -> str:
@@ -330,19 +303,20 @@ class Shots:
         readable.
         """
         png = self.png(ref)
+        address = f"screens/{ref.digest}.png"
         if not self._copy:
-            return f"screens/{ref.digest}.png"
+            return address
         if max(ref.width, ref.height) > MAX_WEBP_SIDE:
-            self.added[address := f"screens/{ref.digest}.png"] = png
+            self.added[address] = png
             return address
         content = BytesIO()
-        options = (
-            {"quality": 20, "method": 2}
-            if self._is_lossy
-            else {"lossless": True, "method": 4}
-        )
-        self.image(ref).save(content, "WEBP", **options)
-        self.added[address := f"screens/{ref.digest[:20]}.webp"] = content.getvalue()
+        image = self.image(ref)
+        if self._is_lossy:
+            image.save(content, "WEBP", quality=20, method=2)
+        else:
+            image.save(content, "WEBP", lossless=True, method=4)
+        address = f"screens/{ref.digest[:20]}.webp"
+        self.added[address] = content.getvalue()
         return address
 
     def pair(
@@ -362,48 +336,36 @@ class Shots:
         `judged` is the region of the right frame that a judge named: then nothing is
         compared, because that matters. `action` is drawn on the left one.
         """
-        left, right = (
-            self.shot(ref, f"the screen {name}")
-            for ref, name in zip(refs, names, strict=True)
-        )
-        pair, size = Pair(left, right, *names), (right.width, right.height)
+        left = self.shot(refs[0], f"the screen {names[0]}")
+        right = self.shot(refs[1], f"the screen {names[1]}")
+        size = (right.width, right.height)
+        pair = Pair(left, right, *names)
         if action is not None and not left.problem:
             pair = replace(pair, mark=action_path(action, (left.width, left.height)))
         if judged is not None and not right.problem:
-            x, x_end = (
-                min(max(side, 0), size[0]) for side in (judged.left, judged.right)
-            )
-            y, y_end = (
-                min(max(side, 0), size[1]) for side in (judged.top, judged.bottom)
-            )
-            named = Box(x, y, max(x_end - x, 1), max(y_end - y, 1))
-            return replace(pair, regions=[named], zooms=[around((named,), size)])
-        if (
-            left.problem
-            or right.problem
-            or (names[0] == names[1] and refs[0] == refs[1])
-        ):
-            return pair
-        if not (self._compares if compares is None else compares):
+            named = _at_least_a_pixel(_within(judged, size))
+            return replace(pair, regions=[named], zooms=[_view_of(named, size)])
+        is_same = names[0] == names[1] and refs[0] == refs[1]
+        if compares is None:
+            compares = self._compares
+        if left.problem or right.problem or is_same or not compares:
             return pair
         try:
             comparison = self.compare(*refs, region, boxes)
         except RunDirectoryError as exc:
             return replace(pair, note=f"not compared: {exc}")
         if comparison is None:
-            sizes = f"{left.width}×{left.height} and {right.width}×{right.height}"
-            return replace(
-                pair, note=f"not compared: the screens have different sizes, {sizes}"
-            )
+            note = "not compared: the screens have different sizes, "
+            note += f"{left.width}×{left.height} and {right.width}×{right.height}"
+            return replace(pair, note=note)
         if not comparison.boxes:
             return replace(pair, note="" if region else "no pixel changed")
         address = f"{ADDED}/{hashlib.sha256(comparison.shade).hexdigest()[:20]}.png"
         self.added[address] = comparison.shade
-        count, zooms = len(comparison.boxes), regions_to_enlarge(comparison.boxes, size)
-        note = (
-            f"{comparison.pixels:,} pixels differ, in"
-            f" {'one region' if count == 1 else f'{count} regions'}"
-        )
+        count = len(comparison.boxes)
+        places = "one region" if count == 1 else f"{count} regions"
+        note = f"{comparison.pixels:,} pixels differ, in {places}"
+        zooms = _views_of(comparison.boxes, size)
         if len(zooms) == MAX_REGIONS:
             note += "; not all of them may be enlarged"
         return replace(
@@ -452,10 +414,8 @@ def image_diff(run: Path, drift: Drift) -> str:
     comparison = shots.compare(drift.recorded, drift.seen, drift.region, drift.boxes)
     if comparison and comparison.shade:
         content = BytesIO()
-        screen, shade = (
-            shots.image(drift.seen).convert("RGBA"),
-            Image.open(BytesIO(comparison.shade)).convert("RGBA"),
-        )
+        screen = shots.image(drift.seen).convert("RGBA")
+        shade = Image.open(BytesIO(comparison.shade)).convert("RGBA")
         Image.alpha_composite(screen, shade).convert("RGB").save(content, "PNG")
         images["diff"] = content.getvalue()
     return json.dumps({name: data_uri(png) for name, png in images.items()})

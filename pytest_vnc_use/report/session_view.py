@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 
@@ -35,6 +35,9 @@ _RUN_TONES: dict[str, Tone] = {
 }
 _ORDER = ("failed", "error", DID_NOT_END, "unreadable", "xpassed", "unfinished")
 _MAX_PROBLEM = 150
+_NO_RESULTS_PROBLEM = (
+    "the results of the session were not found: tests without a run are missing"
+)
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*[/\\][^']*'")
 """The numbers and paths of a message. Messages that differ only in these have the same
 cause.
@@ -59,15 +62,7 @@ class KnownResults:
 
 NO_RESULTS = KnownResults()
 NOT_FOUND = KnownResults(
-    problems=[
-        (
-            "",
-            (
-                "the results of the session were not found: tests without a run are"
-                " missing"
-            ),
-        )
-    ],
+    problems=[("", _NO_RESULTS_PROBLEM)],
     is_partial=True,
 )
 """The note for runs without a results file."""
@@ -107,7 +102,8 @@ def summary_of(run: RunPage, page: str, unwritten: str = "") -> RunSummary:
     """Return the summary of a run whose page is written at the URL `page`, or is
     `unwritten`.
     """
-    view, trace = run.view, run.trace
+    view = run.view
+    trace = run.trace
     verdicts = trace.verdicts if trace else ()
     return RunSummary(
         path=run.path,
@@ -164,27 +160,34 @@ class TestLine:
     @property
     def claims(self) -> Mapping[str, int]:
         """How many claims hold, fail, or are unsure."""
-        return sum((Counter(run.claims) for run in self.runs), Counter[str]())
+        return _sum_of(run.claims for run in self.runs)
 
     @property
     def modes(self) -> Mapping[str, int]:
         """How many steps were live, replayed, healed and so on."""
-        return sum((Counter(run.modes) for run in self.runs), Counter[str]())
+        return _sum_of(run.modes for run in self.runs)
 
     @property
     def difference(self) -> str:
         """The name of the difference that failed the test; equal ones have the same."""
-        return next(
-            (run.difference for run in reversed(self.runs) if run.difference), ""
-        )
+        return self.deciding.difference if self.deciding else ""
 
     @property
     def deciding(self) -> RunSummary | None:
         """The run that decided: the last one with a difference, or else the last
         one.
         """
-        different = [run for run in self.runs if run.difference] or list(self.runs)
-        return different[-1] if different else None
+        for run in reversed(self.runs):
+            if run.difference:
+                return run
+        return self.runs[-1] if self.runs else None
+
+
+def _sum_of(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total = Counter[str]()
+    for count in counts:
+        total.update(count)
+    return total
 
 
 @dataclass(frozen=True)
@@ -213,60 +216,56 @@ def session_view(
     tests = sorted(_tests(runs, known_results.results), key=_sort_key)
     counted = [test for test in tests if test.is_counted]
     counts = Counter(test.result for test in counted)
-    dollars = [test.dollars for test in tests if test.dollars is not None]
-    modes = Counter[str]()
-    for test in tests:
-        for run in (*test.runs, *(run for _, run in test.aside)):
-            modes.update(run.modes)
-    pages = {run.path.name: run.page for run in runs}
-    transients = sum(len(test.badges) > 1 for test in tests)
-    triages = Counter(test.triage for test in tests if test.triage)
-    facts = [
-        ("tests", f"{len(counted)}"),
-        ("not counted", _format_uncounted(tests)),
-        (
-            "steps",
-            ", ".join(f"{count} {mode}" for mode, count in modes.most_common())
-            or "none",
-        ),
-        ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
-        ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
-        ("expect=None", checked_by_body(known_results.results).partition(": ")[2]),
-        (
-            "triage",
-            ", ".join(f"{count} {triage}" for triage, count in triages.most_common()),
-        ),
+    badges = [
+        Badge(f"{count} {result}", tone_of(result)) for result, count in counts.items()
     ]
-    with_transients = (
-        f"{transients} test{'' if transients == 1 else 's'} with transients"
-    )
+    transients = sum(len(test.badges) > 1 for test in tests)
+    if transients:
+        text = f"{transients} test{'' if transients == 1 else 's'} with transients"
+        badges.append(Badge(text, "doubt"))
+    problems = [*known_results.problems]
+    for run in runs:
+        if run.unwritten:
+            reason = f"its page is not written: {short(run.unwritten, 500)}"
+            problems.append((run.path.name, reason))
+    facts = _facts(tests, known_results.results)
+    pages = {run.path.name: run.page for run in runs}
     return SessionView(
         title=_title(counted, known_results),
-        counts=[
-            *(
-                Badge(f"{count} {result}", tone_of(result))
-                for result, count in counts.items()
-            ),
-            *([Badge(with_transients, "doubt")] if transients else []),
-        ],
+        counts=badges,
         facts=[(name, text) for name, text in facts if text],
         groups=_groups([test for test in tests if test.is_bad]),
         tests=tests,
         results=sorted({test.result for test in tests}),
-        triages=sorted(triages),
-        problems=[
-            *known_results.problems,
-            *(
-                (run.path.name, f"its page is not written: {short(run.unwritten, 500)}")
-                for run in runs
-                if run.unwritten
-            ),
-        ],
+        triages=sorted({test.triage for test in tests if test.triage}),
+        problems=problems,
         reliability=reliability_rows(
             known_results.reliability,
             lambda name: pages.get(PureWindowsPath(name).name, ""),
         ),
     )
+
+
+def _facts(
+    tests: Sequence[TestLine], results: Sequence[ItemResult]
+) -> Iterator[tuple[str, str]]:
+    modes = Counter[str]()
+    for test in tests:
+        modes.update(test.modes)
+        modes.update(_sum_of(run.modes for _, run in test.aside))
+    triages = Counter(test.triage for test in tests if test.triage)
+    dollars = [test.dollars for test in tests if test.dollars is not None]
+    yield "tests", f"{sum(test.is_counted for test in tests)}"
+    yield "not counted", _format_uncounted(tests)
+    yield "steps", _format_counts(modes) or "none"
+    yield "time", f"{sum(test.duration_s for test in tests):.0f} s"
+    yield "cost", f"${sum(dollars):.4f}" if dollars else "none"
+    yield "expect=None", checked_by_body(results).partition(": ")[2]
+    yield "triage", _format_counts(triages)
+
+
+def _format_counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())
 
 
 def tone_of(result: str) -> Tone:
@@ -279,45 +278,38 @@ def _title(tests: Sequence[TestLine], known_results: KnownResults) -> str:
     names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
     if bad:
         return f"{bad} of {names} did not pass"
-    text = (
-        f"{names} listed did not fail"
-        if known_results.is_partial
-        else f"{names}, none failed"
-    )
-    if not tests:
-        text = "no test is listed" if known_results.is_partial else "no test ran"
-    if not known_results.problems:
-        return text
-    more = len(known_results.problems) - 1
-    first = short(": ".join(filter(None, known_results.problems[0])), _MAX_PROBLEM)
-    return f"{text}{'; but' if tests else ':'} {first}" + (
-        f"; and {more} more" if more else ""
-    )
+    if known_results.is_partial:
+        text = f"{names} listed did not fail" if tests else "no test is listed"
+    else:
+        text = f"{names}, none failed" if tests else "no test ran"
+    if known_results.problems:
+        problem = ": ".join(filter(None, known_results.problems[0]))
+        text += "; but " if tests else ": "
+        text += short(problem, _MAX_PROBLEM)
+    if known_results.problems[1:]:
+        text += f"; and {len(known_results.problems) - 1} more"
+    return text
 
 
 def _format_uncounted(tests: Sequence[TestLine]) -> str:
     """Format how many lines are not separate tests."""
     uncounted = [test.result for test in tests if not test.is_counted]
     rehearsals = uncounted.count(REHEARSAL)
-    counts = [
-        (
-            len(uncounted) - rehearsals,
-            "more result",
-            "of tests that ran more than once",
-        ),
-        (rehearsals, REHEARSAL, ""),
-    ]
-    return ", ".join(
-        f"{n} {word}{'' if n == 1 else 's'} {more}".strip()
-        for n, word, more in counts
-        if n
-    )
+    repeats = len(uncounted) - rehearsals
+    parts = []
+    if repeats:
+        results = "1 more result" if repeats == 1 else f"{repeats} more results"
+        parts.append(f"{results} of tests that ran more than once")
+    if rehearsals:
+        parts.append("1 rehearsal" if rehearsals == 1 else f"{rehearsals} rehearsals")
+    return ", ".join(parts)
 
 
 def _sort_key(test: TestLine) -> tuple[int, str]:
-    return (
-        _ORDER.index(test.result) if test.result in _ORDER else len(_ORDER)
-    ), test.started
+    rank = len(_ORDER)
+    if test.result in _ORDER:
+        rank = _ORDER.index(test.result)
+    return rank, test.started
 
 
 def _groups(bad: Sequence[TestLine]) -> list[list[TestLine]]:
@@ -326,11 +318,9 @@ def _groups(bad: Sequence[TestLine]) -> list[list[TestLine]]:
     """
     groups: dict[tuple[str, str], list[TestLine]] = {}
     for test in bad:
-        key = (
-            ("difference", test.difference)
-            if test.difference
-            else ("message", _cause(test))
-        )
+        key = ("message", _cause(test))
+        if test.difference:
+            key = ("difference", test.difference)
         groups.setdefault(key, []).append(test)
     return sorted(groups.values(), key=len, reverse=True)
 
@@ -339,51 +329,40 @@ def _cause(test: TestLine) -> str:
     """Return the message of a test without what differs from test to test: its name,
     numbers and paths.
     """
-    file, colons, name = test.test.partition("::")
+    path, colons, name = test.test.partition("::")
+    file = path.rpartition("/")[2]
     message = test.message
     for test_name in (name, name.partition("[")[0]):
-        message = message.replace(
-            f"{file.rpartition('/')[2]}{colons}{test_name}'", "…'"
-        )
+        message = message.replace(f"{file}{colons}{test_name}'", "…'")
     return _VARYING.sub("…", message)
 
 
-def _tests(runs: Sequence[RunSummary], results: Iterable[ItemResult]) -> list[TestLine]:
+def _tests(runs: Sequence[RunSummary], results: Sequence[ItemResult]) -> list[TestLine]:
     """Return the line of each result with its runs, by name as they may have moved,
     then those of the other runs.
     """
     unassigned: dict[str, list[RunSummary]] = {}
     for run in runs:
         unassigned.setdefault(run.path.name, []).append(run)
-    assigned = []
+    times = Counter(result.test for result in results)
+    counted: dict[str, ItemResult] = {}
     for result in results:
-        # it takes / and \ alike
-        names = [PureWindowsPath(figures.directory).name for figures in result.runs]
-        assigned.append(
-            (
-                result,
-                [unassigned[name].pop(0) for name in names if unassigned.get(name)],
-            )
-        )
-    times = Counter(result.test for result, _ in assigned)
-    count: dict[str, ItemResult] = {}
-    for result, _ in assigned:
-        if result.test not in count or (
-            result.is_bad and not count[result.test].is_bad
-        ):
-            count[result.test] = result
-    lines = [
-        replace(
-            _line_of_result(result, its_runs, times[result.test]),
-            is_counted=count[result.test] is result,
-        )
-        for result, its_runs in assigned
-    ]
-    remaining = {id(run) for unnamed in unassigned.values() for run in unnamed}
-    return [
-        *lines,
-        *map(_line_of_runs, runs_together(run for run in runs if id(run) in remaining)),
-    ]
+        other = counted.setdefault(result.test, result)
+        if result.is_bad and not other.is_bad:
+            counted[result.test] = result
+    lines: list[TestLine] = []
+    assigned: set[int] = set()
+    for result in results:
+        its_runs: list[RunSummary] = []
+        for figures in result.runs:
+            name = PureWindowsPath(figures.directory).name  # it takes / and \ alike
+            if unassigned.get(name):
+                its_runs.append(unassigned[name].pop(0))
+        assigned.update(map(id, its_runs))
+        line = _line_of_result(result, its_runs, times[result.test])
+        lines.append(replace(line, is_counted=counted[result.test] is result))
+    remaining = [run for run in runs if id(run) not in assigned]
+    return [*lines, *map(_line_of_runs, runs_together(remaining))]
 
 
 def runs_together(runs: Iterable[RunSummary]) -> list[list[RunSummary]]:
@@ -425,28 +404,23 @@ def _line_of_result(
         for run in runs
         if _attempt_of(run) in (0, attempt) and not _is_rehearsal(run)
     ]
-    failed = (
-        next((run.ended for run in last if run.ended and run.ended.is_bad), None)
-        if not result.is_bad
-        else None
-    )
-    gone = len(result.runs) - len(runs)
-    more = [
-        f"attempt {attempt}" if attempt > 1 else "",
-        "its rehearsal did not repeat" if result.is_unrepeated else "",
-        f"one of {times} results of this test" if times > 1 else "",
-        (
-            f"{gone} of its runs {'is' if gone == 1 else 'are'} missing"
-            if gone > 0
-            else ""
-        ),
-        f"the result beside the runs is {short(result.result, 40)}" if failed else "",
-    ]
-    message = (
-        f"the directory of its run has {failed.result}: {failed.message}"
-        if failed
-        else result.message
-    )
+    message = result.message
+    more = []
+    if attempt > 1:
+        more.append(f"attempt {attempt}")
+    if result.is_unrepeated:
+        more.append("its rehearsal did not repeat")
+    if times > 1:
+        more.append(f"one of {times} results of this test")
+    missing = len(result.runs) - len(runs)
+    if missing > 0:
+        more.append(f"{missing} of its runs {'is' if missing == 1 else 'are'} missing")
+    failures = [run.ended for run in last if run.ended and run.ended.is_bad]
+    is_contradicted = bool(failures) and not result.is_bad
+    if is_contradicted:
+        failed = failures[0]
+        message = f"the directory of its run has {failed.result}: {failed.message}"
+        more.append(f"the result beside the runs is {short(result.result, 40)}")
     return TestLine(
         test=short(result.test, 500),
         result=short(result.result, 40),
@@ -458,26 +432,24 @@ def _line_of_result(
         duration_s=result.duration_s,
         dollars=result.dollars,
         started=_start_of(runs),
-        more=", ".join(filter(None, more)),
-        is_bad=result.is_bad or failed is not None,
+        more=", ".join(more),
+        is_bad=result.is_bad or is_contradicted,
     )
 
 
 def _line_of_runs(runs: Sequence[RunSummary]) -> TestLine:
     """Return the line of a test by what is stored in the directories of its runs."""
     attempts = [run for run in runs if not _is_rehearsal(run)]
-    last = [
-        run for run in attempts if _attempt_of(run) == _attempt_of(attempts[-1])
-    ] or list(runs)
+    last = [run for run in attempts if _attempt_of(run) == _attempt_of(attempts[-1])]
+    last = last or list(runs)
     run = last[-1]
-    ended, result = run.ended, run.result if attempts else REHEARSAL
+    ended = run.ended
+    result = run.result if attempts else REHEARSAL
     # each attempt counts once, also if it has several runs
     ends = {run.ended for run in runs if run.ended}
-    without = [run for run in runs if not run.ended]
-    costs = [
-        *(end.dollars for end in ends),
-        *(run.dollars for run in without),
-    ]
+    unended = [run for run in runs if not run.ended]
+    seconds = [end.seconds for end in ends] + [run.duration_s for run in unended]
+    costs = [end.dollars for end in ends] + [run.dollars for run in unended]
     dollars = [cost for cost in costs if cost is not None]
     return TestLine(
         test=run.title,
@@ -487,8 +459,7 @@ def _line_of_runs(runs: Sequence[RunSummary]) -> TestLine:
         message=short((ended.message if ended else "") or run.message),
         runs=last,
         aside=_aside(runs, last),
-        duration_s=sum(end.seconds for end in ends)
-        + sum(run.duration_s for run in without),
+        duration_s=sum(seconds),
         dollars=sum(dollars) if dollars else None,
         started=_start_of(runs),
         more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
@@ -512,7 +483,8 @@ def _aside(
 
 
 def _start_of(runs: Sequence[RunSummary]) -> str:
-    return next((run.started_at for run in runs if run.started_at), "")
+    starts = [run.started_at for run in runs if run.started_at]
+    return starts[0] if starts else ""
 
 
 def _is_rehearsal(run: RunSummary) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path, PureWindowsPath
 
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
@@ -20,6 +21,7 @@ from pytest_vnc_use.report.reliability import reliabilities
 from pytest_vnc_use.report.results import (
     NO_TESTS,
     RESULTS,
+    Divergence,
     ItemResult,
     SessionResults,
     read_results,
@@ -27,7 +29,7 @@ from pytest_vnc_use.report.results import (
 )
 from pytest_vnc_use.report.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.summaries import cell
-from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
+from pytest_vnc_use.runs.json_lines import read_whole
 from pytest_vnc_use.runs.trace import open_trace
 from pytest_vnc_use.runs.transcript import line_of
 
@@ -74,10 +76,8 @@ def only_last_session(runs: Sequence[Path], paths: Iterable[Path]) -> list[Path]
     Runs that the paths themselves name stay.
     """
     named = {path.resolve() for path in paths}
-    starts = {
-        directory: _start_of_session(directory / RESULTS)
-        for directory in {run.parent for run in runs}
-    }
+    directories = {run.parent for run in runs}
+    starts = {path: _start_of_session(path / RESULTS) for path in directories}
     return [
         run
         for run in runs
@@ -92,7 +92,7 @@ def _start_of_session(file: Path) -> float:
 
 
 def _start_of_run(run: Path) -> float:
-    with suppress(RunDirectoryError):  # its page says why it cannot be read
+    with suppress(RunDirectoryError):  # its page states why it cannot be read
         return open_trace(run)[0].started_at
     return math.inf
 
@@ -105,11 +105,11 @@ def results_files(*paths: Path) -> Iterator[Path]:
     runs.
     """
     seen: set[bytes] = set()
-    for directory, names in (entry for path in paths for entry in _directories(path)):
+    for directory, names in chain.from_iterable(map(_directories, paths)):
         if RESULTS in names and TRACE not in names:
             file = directory.resolve() / RESULTS
             try:
-                content = read_whole(file, LARGEST)
+                content = read_whole(file)
             except OSError:
                 content = os.fsencode(file)
             if content not in seen:
@@ -122,27 +122,25 @@ def results_beside(paths: Iterable[Path]) -> KnownResults:
     beside the run directories.
     """
     files = [*results_files(*paths)]
-    results = KnownResults() if files else NOT_FOUND
+    if not files:
+        return NOT_FOUND
+    sessions: list[SessionResults] = []
+    problems: list[tuple[str, str]] = []
     for file in files:
         try:
             session = read_results(file)
         except RunDirectoryError as exc:
-            problem = file.name, without_parent_path(exc, file)
-            results = replace(
-                results, is_partial=True, problems=[*results.problems, problem]
-            )
+            problems.append((file.name, without_parent_path(exc, file)))
         else:
-            results = replace(
-                results,
-                results=[*results.results, *session.tests],
-                problems=[
-                    *results.problems,
-                    *(("", problem) for problem in session.problems),
-                ],
-                reliability=[*results.reliability, *session.reliability],
-                is_read=True,
-            )
-    return results
+            sessions.append(session)
+            problems += [("", problem) for problem in session.problems]
+    return KnownResults(
+        results=[*chain.from_iterable(session.tests for session in sessions)],
+        problems=problems,
+        is_partial=len(sessions) < len(files),
+        is_read=bool(sessions),
+        reliability=[*chain.from_iterable(session.reliability for session in sessions)],
+    )
 
 
 def results_of_jobs(
@@ -156,27 +154,30 @@ def results_of_jobs(
     """
     jobs: dict[str, SessionResults] = {}
     problems: list[str] = []
-    path_by_file: dict[Path, Path] = {}
+    names_by_file: dict[Path, str] = {}
     for path in paths:
-        files = list(results_files(path))
-        if len(files) != 1:
-            problem = (
-                f"it has {len(files)}" if files else "it has none: its job did not end"
-            )
+        name = str(path)
+        files = [file.resolve() for file in results_files(path)]
+        if not files:
             problems.append(
-                f"{str(path)!r} must have one {RESULTS} below it, {problem}"
+                f"{name!r} must have one {RESULTS} below it, it has none: its job did"
+                " not end"
             )
-        elif (file := files[0].resolve()) in path_by_file:
+        elif len(files) > 1:
             problems.append(
-                f"{str(path)!r} must be another job's, it has the results of"
-                f" {str(path_by_file[file])!r}"
+                f"{name!r} must have one {RESULTS} below it, it has {len(files)}"
+            )
+        elif files[0] in names_by_file:
+            problems.append(
+                f"{name!r} must be another job's, it has the results of"
+                f" {names_by_file[files[0]]!r}"
             )
         else:
-            path_by_file[file] = path
+            names_by_file[files[0]] = name
             try:
-                jobs[str(path)] = read_results(file)
+                jobs[name] = read_results(files[0])
             except RunDirectoryError as exc:
-                problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
+                problems.append(f"{name!r} has results that cannot be read: {exc}")
     is_partial = bool(problems) or len(paths) < count
     if 0 < count < len(paths):
         problems.append(
@@ -186,11 +187,8 @@ def results_of_jobs(
     elif len(paths) < count:
         problems.append(f"{count - len(paths)} of {count} jobs are missing")
     if not jobs:
-        return (
-            KnownResults((), [("", problem) for problem in problems], is_partial=True),
-            None,
-            0,
-        )
+        listed = [("", problem) for problem in problems]
+        return KnownResults((), listed, is_partial=True), None, 0
     results = merged(jobs, problems)
     listed = [("", problem) for problem in results.problems]
     known_results = KnownResults(
@@ -225,24 +223,21 @@ def merged(
         max(job.ended_at for job in jobs.values()),
         [test for _, test in tests.values()],
     )
-    old = {row.test: row for job in jobs.values() for row in job.reliability}
-    computed = reliabilities(results.tests, 2 if old else 1)
-    reliability = tuple(
-        (
-            replace(row, divergence=old[row.test].divergence)
-            if row.divergence is None and row.test in old
-            else row
-        )
-        for row in computed
-    )
-    job_problems = [
-        f"{name}: {problem}" for name, job in jobs.items() for problem in job.problems
-    ]
-    missing = () if tests else (NO_TESTS,)
+    divergences: dict[str, Divergence | None] = {}
+    all_problems = [*problems]
+    for name, job in jobs.items():
+        divergences |= {row.test: row.divergence for row in job.reliability}
+        all_problems += [f"{name}: {problem}" for problem in job.problems]
+    all_problems += duplicates
+    if not tests:
+        all_problems.append(NO_TESTS)
+    reliability = []
+    for row in reliabilities(results.tests, 2 if divergences else 1):
+        # the run directories of another machine cannot be read here
+        divergence = row.divergence or divergences.get(row.test)
+        reliability.append(replace(row, divergence=divergence))
     return replace(
-        results,
-        reliability=reliability,
-        problems=(*problems, *job_problems, *duplicates, *missing),
+        results, reliability=tuple(reliability), problems=tuple(all_problems)
     )
 
 
@@ -263,15 +258,13 @@ def format_problems(runs: Sequence[Path], known_results: KnownResults) -> list[s
     if known_results is NOT_FOUND and not any(line_of(run).test for run in runs):
         return []
     names = {run.name for run in runs}
-    without_run = [
+    problems = [
         (f"{result.test} failed without a run", line(result.message))
         for result in known_results.results
         if result.is_bad and _last_run(result) not in names
     ]
-    return [
-        ": ".join(filter(None, problem))
-        for problem in (*without_run, *known_results.problems)
-    ]
+    problems += known_results.problems
+    return [": ".join(filter(None, problem)) for problem in problems]
 
 
 def links(
@@ -292,21 +285,20 @@ def links(
             f" {url!r}"
         )
     numbers = {run.name: number for number, run in enumerate(runs, start=1)}
-    failed = [
-        (result.test, numbers.get(_last_run(result), 0))
-        for result in results
-        if result.is_bad
-    ]
-    rows = [f"[{cell(test)}]({url}#run-{number})" for test, number in failed if number][
-        :_MAX_LINKS
-    ]
-    lines = [f"{cell(problem)}  " for problem in problems[:_MAX_LINKS]]
+    failed: list[str] = []
+    for result in results:
+        run = numbers.get(_last_run(result))
+        if result.is_bad and run:
+            failed.append(f"[{cell(result.test)}]({url}#run-{run})")
+    if failed:
+        lines = ["| | what decided it, in the report |", "|---:|---|"]
+        for number, link in enumerate(failed[:_MAX_LINKS], start=1):
+            lines.append(f"| {number} | {link} |")
+    else:
+        lines = [f"[The report]({url})"]
+    if problems:
+        lines.append("")
+        lines += [f"{cell(problem)}  " for problem in problems[:_MAX_LINKS]]
     if problems[_MAX_LINKS:]:
         lines.append(f"and {len(problems) - _MAX_LINKS} more")
-    table = [f"| {number} | {row} |" for number, row in enumerate(rows, start=1)]
-    head = (
-        ["| | what decided it, in the report |", "|---:|---|"]
-        if table
-        else [f"[The report]({url})"]
-    )
-    return "\n".join([*head, *table, *(["", *lines] if lines else []), ""])
+    return "\n".join([*lines, ""])

@@ -8,6 +8,7 @@ import os
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.results import ItemResult, SessionResults
@@ -24,7 +25,8 @@ def lines(results: SessionResults) -> Iterator[str]:
     """
     bad = [test for test in results.tests if test.is_bad]
     if bad:
-        yield f"{len(bad)} failed: {_counts([test.triage or '' for test in bad])}"
+        triages = [test.triage or "" for test in bad]
+        yield f"{len(bad)} failed: {_counts(triages)}"
     excused = [
         test.triage
         for test in results.tests
@@ -40,9 +42,9 @@ def lines(results: SessionResults) -> Iterator[str]:
         yield f"{len(unrepeated)} recorded, but did not repeat"
     if by_body := checked_by_body(results.tests):
         yield by_body
-    retried = [test for test in results.tests if test.retried_for]
+    retried = [test.retried_for for test in results.tests if test.retried_for]
     if retried:
-        attempts = [triage for test in retried for triage in test.retried_for]
+        attempts = [*chain.from_iterable(retried)]
         yield f"{len(retried)} tried again: {_counts(attempts)}"
 
 
@@ -57,23 +59,22 @@ def checked_by_body(tests: Sequence[ItemResult]) -> str:
     ]
     if not names:
         return ""
-    more = (
-        f" and {len(names) - 10} more, see checked_by in the results"
-        if names[10:]
-        else ""
-    )
-    return (
-        f"{len(names)} checked by the test's body alone (expect=None):"
-        f" {', '.join(names[:10])}{more}"
-    )
+    text = f"{len(names)} checked by the test's body alone (expect=None):"
+    text += f" {', '.join(names[:10])}"
+    if names[10:]:
+        text += f" and {len(names) - 10} more, see checked_by in the results"
+    return text
 
 
 def _counts(triages: Sequence[str]) -> str:
     counts = Counter(triages)
-    order = [*TRIAGES, *sorted(set(counts).difference(TRIAGES))]
-    return ", ".join(
-        f"{counts[triage]} {triage}".strip() for triage in order if counts[triage]
-    )
+    others = sorted(set(counts).difference(TRIAGES))
+    parts = [
+        f"{counts[triage]} {triage}".strip()
+        for triage in (*TRIAGES, *others)
+        if counts[triage]
+    ]
+    return ", ".join(parts)
 
 
 def markdown(results: SessionResults) -> str:
@@ -82,24 +83,17 @@ def markdown(results: SessionResults) -> str:
     Text of a test or a model is never markup in it. Only the first 100 tests get a row;
     the others are counted.
     """
-    counts = ", ".join(
-        f"{count} {result}" for result, count in results.totals.results.items()
-    )
-    rows = [
-        "### Tests of graphical programs",
-        "",
-        f"{counts or 'no tests'}  ",
-        *(f"{line}  " for line in lines(results)),
-    ]
-    rows += [f"{line}  " for line in _takeovers(results)]
-    rows += [*(f"{cell(problem)}  " for problem in results.problems[:_MAX_ROWS]), ""]
+    counts = [f"{count} {result}" for result, count in results.totals.results.items()]
+    paragraph = [", ".join(counts) or "no tests", *lines(results), *_takeovers(results)]
+    paragraph += map(cell, results.problems[:_MAX_ROWS])
+    rows = ["### Tests of graphical programs", ""]
+    rows += [f"{line}  " for line in paragraph]
+    rows.append("")
     bad = [test for test in results.tests if test.is_bad]
     if bad:
-        rows += [
-            "| test | triage | why | steps | tokens |",
-            "|---|---|---|---:|---:|",
-            *map(_row, bad[:_MAX_ROWS]),
-        ]
+        rows.append("| test | triage | why | steps | tokens |")
+        rows.append("|---|---|---|---:|---:|")
+        rows += map(_row, bad[:_MAX_ROWS])
     if bad[_MAX_ROWS:]:
         rows += ["", f"and {len(bad) - _MAX_ROWS} more"]
     return "\n".join([*rows, ""])

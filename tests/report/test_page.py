@@ -149,8 +149,9 @@ def test_far_apart_differences_are_each_enlarged(wide, write_run, make_step) -> 
     drift = Drift("other", *wide, None)
     view = show_run(write_run([make_step(1, Click(5, 5))], BROKE, events=[drift])).view
     assert view.deciding is not None
-    zooms = [str(zoom) for zoom in view.deciding.pair.zooms]
-    assert zooms == ["0 0 360 200", "1080 700 360 200"]
+    upper_left = Region(0, 0, 360, 200)
+    lower_right = Region(1080, 700, 1440, 900)
+    assert view.deciding.pair.zooms == [upper_left, lower_right]
 
 
 def test_screens_of_other_sizes_say_so(wide, write_run, make_step, frames) -> None:
@@ -167,7 +168,7 @@ def test_drift_shows_only_its_boxes(write_run, make_step, frames) -> None:
     view = show_run(write_run([make_step(1, Click(6, 6))], first=[drift])).view
     assert view.deciding
     pair = view.deciding.pair
-    assert [str(box) for box in pair.boxes] == ["10 20 3 4", "200 100 10 10"]
+    assert pair.boxes == boxes
     assert pair.note == "112 pixels differ, in 2 regions"
 
 
@@ -369,8 +370,8 @@ def test_claim_is_shown_with_its_region(
 ) -> None:
     events = [*judged("one"), DONE, *judged("two")]
     view = show_run(write_run([make_step(1, Click(5, 5))], events=events)).view
-    regions = [str(claim.pair.regions[0]) for claim in view.claims]
-    assert regions == ["10 20 50 20"] * 2
+    regions = [claim.pair.regions for claim in view.claims]
+    assert regions == [[Region(10, 20, 60, 40)]] * 2
 
 
 @pytest.fixture
