@@ -54,7 +54,7 @@ _NO_SECRET = "it types the secret {!r}, which this test does not declare"
 @dataclass(frozen=True)
 class Marked:
     """A region that a user has marked: the evidence of a claim, or the place of a value
-    on the screen after so many steps; without these a mask.
+    on the screen that followed `after` steps; without these a mask.
     """
 
     region: Region

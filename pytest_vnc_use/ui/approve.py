@@ -4,7 +4,6 @@ wait in their directories.
 
 from __future__ import annotations
 
-import base64
 import getpass
 import json
 import subprocess
@@ -24,10 +23,10 @@ from pytest_vnc_use.safety.rules import ReviewContext
 from pytest_vnc_use.types import ApprovalRequest, Outcome
 from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.values import fill
-from pytest_vnc_use.ui.link import Link
+from pytest_vnc_use.ui.link import Link, base64_of
 
 LAST_LINES = 20
-"""The most lines of a command's output that the page shows."""
+"""The maximum lines of a command's output that the page shows."""
 
 
 def question_of(
@@ -38,16 +37,12 @@ def question_of(
 
     `policy` is the policy file that the settings name.
     """
-    action, confirmation, ruling = (
-        request.proposal.action,
-        request.proposal.confirmation,
-        request.ruling,
-    )
     started = trace.started
     context = ReviewContext(started.test_id, fill(started.task, started.values))
     for step in trace.steps:
         context = context.after(step)
-    change, reason = None, ""
+    change = None
+    reason = ""
     try:
         change = always_allowing(request, policy, context, getpass.getuser())
     except (SettingsError, KeyError, OSError) as exc:
@@ -58,24 +53,27 @@ def question_of(
         image = RunDirectory.open(trace.path).load_png(frame)
     except RunDirectoryError:  # the run keeps no screenshots
         image = b""
-    return {
+    action = request.proposal.action
+    explanation = request.proposal.intent
+    if request.proposal.confirmation:
+        explanation = request.proposal.confirmation.explanation
+    question = {
         "about": "approval",
-        "test": trace.started.test_id,
+        "test": started.test_id,
         "task": context.task,
         "run": str(trace.path.resolve()),
         "step": request.number,
         "action": format_caption(action),
         "call": json.dumps(to_json(action), ensure_ascii=False),
-        "explanation": (
-            confirmation.explanation if confirmation else request.proposal.intent
-        ),
-        "rule": ruling.explanation or ruling.rule,
+        "explanation": explanation,
+        "rule": request.ruling.explanation or request.ruling.rule,
         "points": [list(point) for point in points(action)],
         "size": [frame.width, frame.height],
-        "image": base64.b64encode(image).decode(),
+        "image": base64_of(image),
         "diff": change.diff if change else "",
         "reason": reason,
-    }, change
+    }
+    return question, change
 
 
 class PageApprover:
@@ -93,12 +91,10 @@ class PageApprover:
         *,
         is_rehearsal: bool,
     ) -> None:
-        self._link, self._run_dir, self._allowed, self._is_rehearsal = (
-            link,
-            run_dir,
-            allowed,
-            is_rehearsal,
-        )
+        self._link = link
+        self._run_dir = run_dir
+        self._allowed = allowed
+        self._is_rehearsal = is_rehearsal
 
     def approve(self, request: ApprovalRequest) -> bool:
         """Return whether the user allows the action. A policy file that changed
@@ -109,14 +105,14 @@ class PageApprover:
             return True
         while True:
             trace = read_trace(self._run_dir())
-            question, change = question_of(
-                trace, request, str(trace.started.settings.get("policy") or "")
-            )
+            policy = str(trace.started.settings.get("policy") or "")
+            question, change = question_of(trace, request, policy)
             with uncounted():
                 kind = self._link.put_question(**question)["kind"]
             if kind == "always" and change and not change.write():
                 continue
-            if is_allowed := kind in ("allow", "always"):
+            is_allowed = kind in ("allow", "always")
+            if is_allowed:
                 self._allowed.add(action)
             return is_allowed
 
@@ -130,13 +126,11 @@ class WaitingRuns:
     """
 
     def __init__(self, runs_dir: Path, options: Sequence[str], policy: str) -> None:
-        self._runs_dir, self._options, self._policy = (
-            runs_dir.resolve(),
-            list(options),
-            policy,
-        )
+        self._runs_dir = runs_dir.resolve()
+        self._options = list(options)
+        self._policy = policy
         self._running: dict[str, subprocess.Popen[str]] = {}
-        self._changes: dict[str, PolicyChange] = {}
+        self._changes: dict[str, PolicyChange | None] = {}
         self._seen: dict[str, tuple[int, dict[str, Any] | None]] = {}
         """The question of each run by the size of its trace, so that an unchanged trace
         is read once.
@@ -151,7 +145,9 @@ class WaitingRuns:
         by_run = {}
         for file in sorted(self._runs_dir.glob("*/checkpoints.sqlite")):
             run = str(file.parent)
-            if run not in self._running and (question := self._question(file.parent)):
+            if run in self._running:
+                continue
+            if question := self._question(file.parent):
                 by_run[run] = question
         return by_run
 
@@ -163,17 +159,14 @@ class WaitingRuns:
                 return self._seen[run][1]
             trace = read_trace(path)
         except (OSError, RunDirectoryError):
-            # `cua-vnc approve` tells what is wrong with it
+            # `cua-vnc approve` reports what is wrong with it
             return None
         question = None
         if trace.open_approval and outcome_of(trace) == str(Outcome.WAITING):
             question, change = question_of(trace, trace.open_approval, self._policy)
-            question |= {
-                "type": "question",
-                "id": f"run {run} {trace.open_approval.number}",
-            }
-            self._changes.pop(run, None)
-            self._changes |= {run: change} if change else {}
+            question["type"] = "question"
+            question["id"] = f"run {run} {trace.open_approval.number}"
+            self._changes[run] = change
         self._seen[run] = size, question
         return question
 
@@ -186,22 +179,18 @@ class WaitingRuns:
             return "it is answered already"
         if kind == "always" and not (change and change.write()):
             return "the policy file has changed. Check the rule again"
-        command = "approve" if kind in ("allow", "always") else "deny"
-        arguments = [
-            command,
-            Path(run).name,
-            "--step",
-            str(question["step"]),
-            "--runs-dir",
-            str(self._runs_dir),
-        ]
-        self._running[run] = process = subprocess.Popen(
-            [sys.executable, "-m", "pytest_vnc_use.cli", *arguments, *self._options],
+        argv = [sys.executable, "-m", "pytest_vnc_use.cli"]
+        argv.append("approve" if kind in ("allow", "always") else "deny")
+        argv += [Path(run).name, "--step", str(question["step"])]
+        argv += ["--runs-dir", str(self._runs_dir)]
+        process = subprocess.Popen(
+            [*argv, *self._options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self._running[run] = process
         threading.Thread(target=self._wait, args=(run, process), daemon=True).start()
         return ""
 

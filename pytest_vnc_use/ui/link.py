@@ -14,6 +14,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -54,19 +55,17 @@ if TYPE_CHECKING:
 LEAST_S = 1 / 15
 """The shortest time between two frames of a test."""
 SHARE = 8
-"""A frame's encoding is followed by so many times as long without one: watching may not
-slow a test down.
+"""The pause after a frame, as a multiple of the time that its encoding took: watching
+may not slow a test down.
 """
 HURRY_S = 1.0
 """How long after a user's input frames come without a limit."""
 FINISH_S = 15.0
 GONE = {"type": "answer", "kind": "no", "text": "the page's server has ended"}
 MAX_PARTS = 8
-"""The most rectangles of one frame; more become the box around them."""
-
-
+"""The maximum rectangles of one frame; more become the box around them."""
 _BY_VERDICT: Mapping[str, AnswerKind] = {"holds": "accept", "fails": "bug"}
-"""What a user's answer about a claim without evidence is."""
+"""A user's verdict on a claim without evidence, as the answer of a reviewer."""
 
 
 class Link:
@@ -77,17 +76,15 @@ class Link:
     def __init__(
         self, url: str, token: str, worker: str, on_stop: Callable[[], None]
     ) -> None:
-        bearer = {"Authorization": f"Bearer {token}"}
-        self._closing = ExitStack()
-        self._websocket = self._closing.enter_context(
-            connect(
-                url,
-                additional_headers=bearer,
-                compression=None,
-                proxy=None,
-                max_size=None,
-            )
+        websocket = connect(
+            url,
+            additional_headers={"Authorization": f"Bearer {token}"},
+            compression=None,
+            proxy=None,
+            max_size=None,
         )
+        self._closing = ExitStack()
+        self._websocket = self._closing.enter_context(websocket)
         self._on_stop = on_stop
         self._outgoing: queue.SimpleQueue[str | bytes | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
@@ -97,9 +94,11 @@ class Link:
         self._passed: set[str] = set()
         self._stops: set[tuple[str, str]] = set()
         """Each test with the name of a gate at which its replay is to stop."""
-        self.is_open, self.is_paused, self.watched = True, False, 0
-        """`watched` is 0 while no page looks, else another number each time that pages
-        need whole screens.
+        self.is_open = True
+        self.is_paused = False
+        self.watched = 0
+        """0 while no page is open, else a number that changes each time that pages need
+        whole screens.
         """
         self._watch_count = 0
         self.on_unseen: Callable[[], object] = lambda: None
@@ -145,14 +144,14 @@ class Link:
         if not self.is_paused:
             return
         self.send(type="test", test=test, is_waiting=True)
+
+        def may_continue() -> bool:
+            return not self.is_paused or not self.is_open or test in self._passed
+
         try:
             with uncounted(), self._changed:
                 self._passed.discard(test)
-                self._changed.wait_for(
-                    lambda: (
-                        not (self.is_paused and self.is_open) or test in self._passed
-                    )
-                )
+                self._changed.wait_for(may_continue)
         finally:  # Stop interrupts it
             self.send(type="test", test=test, is_waiting=False)
 
@@ -177,10 +176,7 @@ class Link:
 
     def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
         """Return a reviewer's answer; no if the desk is gone."""
-        images = [
-            base64.b64encode(Path(image).read_bytes()).decode()
-            for image in question.images
-        ]
+        images = [base64_of(Path(image).read_bytes()) for image in question.images]
         facts = facts_of(question, hide)
         if question.is_new_claim:
             answer = self.put_question(**facts, about="claim", image=images[0])
@@ -242,9 +238,10 @@ class Link:
         except (OSError, WebSocketException):
             pass  # as at the end
         finally:
-            # also after the error of a listener: nobody waits for what no longer comes
+            # also after the error of a listener: no thread may wait for ever
             with self._changed:
-                self.is_open, self.watched = False, 0
+                self.is_open = False
+                self.watched = 0
                 self._changed.notify_all()
             for listener in list(self._listeners.values()):
                 listener(GONE)
@@ -269,7 +266,7 @@ class Link:
             self._changed.notify_all()
 
     def wait_watched(self, timeout_s: float) -> int:
-        """Wait until a page looks, at most so long; return `watched`."""
+        """Return `watched` once a page is open, or as it is after `timeout_s`."""
         with self._changed:
             self._changed.wait_for(lambda: self.watched, timeout_s)
             return self.watched
@@ -278,6 +275,11 @@ class Link:
 def region_of(box: Sequence[float] | None) -> Region | None:
     """Return a region that a page has sent; None for none."""
     return Region(*map(int, box)) if box else None
+
+
+def base64_of(image: bytes) -> str:
+    """Return an image as a page receives it."""
+    return base64.b64encode(image).decode()
 
 
 def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, Any]:
@@ -314,21 +316,20 @@ class Watcher:
     """
 
     def __init__(self, link: Link, test: str, hide: Callable[[str], str]) -> None:
-        self._link, self._test, self._hide = link, test, hide
-        self._is_ended, self._woken, self._hurries_until_s = (
-            False,
-            threading.Event(),
-            0.0,
-        )
+        self._link = link
+        self._test = test
+        self._hide = hide
+        self._is_ended = False
+        self._woken = threading.Event()
+        self._hurries_until_s = 0.0
         self.screen: Callable[[], Framebuffer | None] = lambda: None
         self.stored: Callable[[FrameRef], bytes | None] = lambda ref: None
         self._dollars = 0.0
 
     def start(self) -> None:
         """Send frames until `close`."""
-        threading.Thread(
-            target=self._send_frames, daemon=True, name="vnc-use frames"
-        ).start()
+        name = "vnc-use frames"
+        threading.Thread(target=self._send_frames, daemon=True, name=name).start()
 
     def close(self) -> None:
         """Send no more frames."""
@@ -346,11 +347,9 @@ class Watcher:
         """
         match event:
             case RunStarted():
-                doing = (
-                    "looks at the screen, please wait"
-                    if event.planner == MANUAL
-                    else f"waits for {event.planner}"
-                )
+                doing = f"waits for {event.planner}"
+                if event.planner == MANUAL:
+                    doing = "looks at the screen, please wait"
                 self._send_facts(
                     task=self._hide(fill(event.task, event.values)),
                     planner=event.planner,
@@ -364,20 +363,7 @@ class Watcher:
                 step = event.step
                 self._send_step(step.number, step.proposal, step.ruling.kind, step)
                 self._send_facts(doing="")
-                if (
-                    self._link.watched
-                    and self.screen() is None
-                    and (png := self.stored(step.frame_after))
-                ):
-                    ref = step.frame_after
-                    self._link.send_frame(
-                        png,
-                        test=self._test,
-                        x=0,
-                        y=0,
-                        width=ref.width,
-                        height=ref.height,
-                    )
+                self._send_stored(step.frame_after)
             case GateAwaited():
                 doing = f"waits for the recorded screen, {event.remaining_s:.0f} s left"
                 if event.recorded_s:
@@ -386,12 +372,8 @@ class Watcher:
             case RecordingAwaited():
                 self._send_facts(doing=f"waits for who records {event.name!r}")
             case ModelRequest():
-                self._send_facts(
-                    doing=(
-                        "asks"
-                        f" {'the judge' if event.purpose == 'judge' else event.model}"
-                    )
-                )
+                asked = "the judge" if event.purpose == "judge" else event.model
+                self._send_facts(doing=f"asks {asked}")
             case ModelExchange():
                 self._dollars += event.dollars or 0.0
                 self._send_facts(dollars=round(self._dollars, 6))
@@ -422,33 +404,38 @@ class Watcher:
         """Tell of a step, once it is done with what it acted on: its name, else an
         image of the place.
         """
-        caption = self._hide(
-            proposal.intent
-            or format_caption(proposal.action, done.elements if done else ())
-        )
-        crop = (
-            self.stored(done.crop)
-            if done and done.crop and not is_named(done)
-            else None
-        )
+        elements = done.elements if done else ()
+        caption = proposal.intent or format_caption(proposal.action, elements)
         facts: dict[str, object] = {
-            "caption": caption,
+            "caption": self._hide(caption),
             "points": [list(point) for point in points(proposal.action)],
             "ruling": ruling,
-        }
-        facts |= {
             "is_done": bool(done),
             "error": self._hide(done.error) if done else "",
         }
-        facts |= {"crop": base64.b64encode(crop).decode()} if crop else {}
+        crop = None
+        if done and done.crop and not is_named(done):
+            crop = self.stored(done.crop)
+        if crop:
+            facts["crop"] = base64_of(crop)
         self._link.send(type="step", test=self._test, number=number, **facts)
+
+    def _send_stored(self, ref: FrameRef) -> None:
+        """Send a frame of the run directory, where no live pixels are shown."""
+        if not self._link.watched or self.screen() is not None:
+            return
+        if png := self.stored(ref):
+            size = {"width": ref.width, "height": ref.height}
+            self._link.send_frame(png, waits=False, test=self._test, x=0, y=0, **size)
 
     def _send_frames(self) -> None:
         with suppress(DesktopError):  # the test reports that its desktop is gone
             self._send_frames_of_desktop()
 
     def _send_frames_of_desktop(self) -> None:
-        sent, since, due_at = 0, float("-inf"), 0.0
+        sent = 0
+        since = float("-inf")
+        due_at = 0.0
         while not self._is_ended:
             self._woken.clear()
             watched = self._link.wait_watched(LEAST_S)
@@ -459,31 +446,20 @@ class Watcher:
             if clock.monotonic() >= self._hurries_until_s:
                 self._woken.wait(max(0.0, due_at - clock.monotonic()))
             if watched != sent:
-                sent, since = watched, float("-inf")
+                sent = watched
+                since = float("-inf")
             elif not screen.wait_drawn(since, LEAST_S):
                 continue
             started_at = clock.monotonic()
             since, parts = screen.regions_since(since)
-            width, height = screen.size
             if len(parts) > MAX_PARTS:
-                left, top = (
-                    min(part.left for part, _ in parts),
-                    min(part.top for part, _ in parts),
-                )
-                right, bottom = (
-                    max(part.right for part, _ in parts),
-                    max(part.bottom for part, _ in parts),
-                )
-                box = type(parts[0][0])(left, top, right, bottom)
+                box = reduce(Region.joined, (region for region, _ in parts))
                 parts = [(box, screen.part(box))]
-            for part, pixels in parts:
-                header = {
-                    "test": self._test,
-                    "x": part.left,
-                    "y": part.top,
-                    "width": width,
-                    "height": height,
-                }
-                self._link.send_frame(encode_png(pixels), waits=True, **header)
+            width, height = screen.size
+            for region, pixels in parts:
+                header = {"x": region.left, "y": region.top}
+                header |= {"width": width, "height": height}
+                png = encode_png(pixels)
+                self._link.send_frame(png, waits=True, test=self._test, **header)
             finished_at = clock.monotonic()
             due_at = finished_at + max(LEAST_S, SHARE * (finished_at - started_at))

@@ -4,7 +4,6 @@ their answers its verdicts.
 
 from __future__ import annotations
 
-import base64
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,7 +59,7 @@ from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.values import fill, value_names
 from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
 from pytest_vnc_use.ui.corrections import Corrections
-from pytest_vnc_use.ui.link import Link, Watcher, region_of
+from pytest_vnc_use.ui.link import Link, Watcher, base64_of, region_of
 
 NOT_RECORDED = "{}, so nothing is recorded"
 NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
@@ -93,7 +92,8 @@ class PageUser:
         asks_claims: bool = False,
         notice: str = "",
     ) -> None:
-        self._link, self._test = link, test
+        self._link = link
+        self._test = test
         self._secrets = secrets
         self._declared = Redactor(secrets)
         self._ambient = ambient
@@ -175,18 +175,17 @@ class PageUser:
             draft.end(steps, answer)
             self._send_draft()
         if answer["kind"] != "done" or answer.get("is_done") == "fails":
-            return (
-                NOT_RECORDED.format(answer["text"]) if answer.get("text") else NOT_DONE
-            )
-        # those of a draft are in the test by now
-        corrected = {
-            claim: new
-            for claim, new in answer.get("corrected", {}).items()
-            if claim in shown
-        }
-        if self.corrections and corrected:
-            texts = [self.corrections.format(*pair) for pair in corrected.items()]
-            raise SettingsError(_CORRECTED.format("; ".join(texts)))
+            why = answer.get("text")
+            return NOT_RECORDED.format(why) if why else NOT_DONE
+        if self.corrections:
+            # those of a draft are in the test by now
+            texts = [
+                self.corrections.format(claim, new)
+                for claim, new in answer.get("corrected", {}).items()
+                if claim in shown
+            ]
+            if texts:
+                raise SettingsError(_CORRECTED.format("; ".join(texts)))
         self._keep(fill(task, values), answer)
         recorded = self._recorded(task, session, end)
         for mark in map(_marked, answer.get("values", ())):
@@ -253,9 +252,9 @@ class PageUser:
         if stop := answer.get("stop"):
             self._link.stop_before(self._test, str(stop))
         until = answer.get("until")
-        return ByHand(
-            self._recorded(task, session, end), None if until is None else int(until)
-        )
+        if until is not None:
+            until = int(until)
+        return ByHand(self._recorded(task, session, end), until)
 
     def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
         """Have the user choose where a recording continues from the screen now; return
@@ -266,7 +265,7 @@ class PageUser:
                 about="choice",
                 test=self._test,
                 title=title,
-                now=base64.b64encode(now.png).decode(),
+                now=base64_of(now.png),
                 choices=self._facts_of(choices),
             )
         kind = str(answer["kind"])
@@ -276,15 +275,13 @@ class PageUser:
         """Return what the page shows of locations in a replay."""
         facts = []
         for number, (name, screen) in locations.items():
-            image = base64.b64encode(encode_png(screen.pixels())).decode()
-            facts.append(
-                {
-                    "number": number,
-                    "text": self._hide(name),
-                    "gate": self.gate_name(screen),
-                    "image": image,
-                }
-            )
+            fact = {
+                "number": number,
+                "text": self._hide(name),
+                "gate": self.gate_name(screen),
+                "image": base64_of(encode_png(screen.pixels())),
+            }
+            facts.append(fact)
         return facts
 
     def gate_name(self, screen: Screen) -> str:
@@ -302,14 +299,12 @@ class PageUser:
         names = [*captions, "the end"]
         plan = []
         for name, screen in zip(names, segment.screens, strict=True):
-            image = key.path.with_name(screen.image).read_bytes()
-            plan.append(
-                {
-                    "gate": self.gate_name(screen),
-                    "text": self._hide(name),
-                    "image": base64.b64encode(image).decode(),
-                }
-            )
+            step = {
+                "gate": self.gate_name(screen),
+                "text": self._hide(name),
+                "image": base64_of(key.path.with_name(screen.image).read_bytes()),
+            }
+            plan.append(step)
         self._link.send(type="test", test=self._test, plan=plan)
 
     def stops_before(self, screen: Screen) -> bool:
@@ -342,10 +337,6 @@ class PageUser:
         shown: list[str] = []
         noticed = str(facts["notice"])
         cropped: dict[int, Screen] = {}
-        repeating = (
-            f"repeating {len(repeats)} {'step' if len(repeats) == 1 else 'steps'} on a"
-            " fresh desktop"
-        )
 
         def show(actions: Sequence[DemonstratedAction]) -> None:
             steps = [self._caption(action) for action in actions]
@@ -364,10 +355,13 @@ class PageUser:
 
         def update_page(notice: str | None = None) -> None:
             nonlocal noticed
-            noticed, crops = noticed if notice is None else notice, {}
+            if notice is not None:
+                noticed = notice
+            crops = {}
             for index, action in enumerate(session.demonstration.steps):
                 if action.screen and cropped.get(index) is not action.screen:
-                    cropped[index], crops[str(index)] = action.screen, _crop(action)
+                    cropped[index] = action.screen
+                    crops[str(index)] = _crop(action)
             self._link.send(
                 type="recorded",
                 id=number,
@@ -387,11 +381,9 @@ class PageUser:
         inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
         if self.draft:
             inbox.on_marked = self.draft.mark
-        screen = (
-            _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen)
-            if hidden
-            else desktop.screen
-        )
+        screen: Framebuffer | _RedactedScreen = desktop.screen
+        if hidden:
+            screen = _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen)
         stable_screen(desktop)  # so that moving parts are known from the start
         question = {
             "about": "record",
@@ -402,12 +394,7 @@ class PageUser:
             "steps": [],
             "crops": {},
             "marked": [
-                {
-                    "box": list(vars(mark.region).values()),
-                    "claim": mark.claim,
-                    "value": mark.value,
-                    "after": mark.after,
-                }
+                {**vars(mark), "box": list(vars(mark.region).values())}
                 for mark in due.marked
             ],
             **facts,
@@ -418,7 +405,8 @@ class PageUser:
         ):
             if repeats:
                 inbox.is_closed = True
-                update_page(repeating)
+                count = "1 step" if len(repeats) == 1 else f"{len(repeats)} steps"
+                update_page(f"repeating {count} on a fresh desktop")
                 masks = [mark.region for mark in due.marked if not mark.claim]
                 is_repeated = session.repeat(repeats, tuple(masks))
                 inbox.is_closed = False
@@ -440,28 +428,22 @@ class PageUser:
         """Return the verdict that the user gave when the task was done, else ask.
         Raises ProductFailed for a denial.
         """
-        answered = self._verdicts.pop(self._hide(claim), None) or self._ask(
-            claim, frame
-        )
-        if answered[0] == "fails":
+        answered = self._verdicts.pop(self._hide(claim), None)
+        kind, region = answered or self._ask(claim, frame)
+        if kind == "fails":
             raise ProductFailed(f"{NOT_HOLDING}\n  claim: {claim}")
-        if answered[0] == "holds":
-            return Verdict(
-                claim, "holds", f"{USER_VERDICT}it holds", answered[1], frame.ref
-            )
-        return Verdict(
-            claim,
-            "unsure",
-            f"{USER_VERDICT}the question was not answered",
-            answered[1],
-            frame.ref,
-        )
+        if kind == "holds":
+            return Verdict(claim, "holds", f"{USER_VERDICT}it holds", region, frame.ref)
+        reason = f"{USER_VERDICT}the question was not answered"
+        return Verdict(claim, "unsure", reason, region, frame.ref)
 
     def _ask(self, claim: str, frame: Frame) -> tuple[str, Region | None]:
-        image = base64.b64encode(frame.png).decode()
         with uncounted():
             answer = self._link.put_question(
-                about="claim", test=self._test, claim=self._hide(claim), image=image
+                about="claim",
+                test=self._test,
+                claim=self._hide(claim),
+                image=base64_of(frame.png),
             )
         return str(answer["kind"]), region_of(answer.get("region"))
 
@@ -469,28 +451,21 @@ class PageUser:
         """Keep the answers of the page's form: verdicts, masks, and the user's
         claims.
         """
-        regions = {
-            str(claim): Region(*map(int, box))
-            for claim, box in answer.get("regions", {}).items()
-        }
+        regions = answer.get("regions", {})
         for claim, verdict in answer.get("verdicts", {}).items():
-            self._verdicts[str(claim)] = str(verdict), regions.get(str(claim))
-        self._verdicts[self._hide(end_state_claim(task))] = (
-            str(answer.get("is_done")),
-            None,
-        )
+            self._verdicts[str(claim)] = str(verdict), region_of(regions.get(claim))
+        end_state = self._hide(end_state_claim(task))
+        self._verdicts[end_state] = str(answer.get("is_done")), None
         self.masks = tuple(Region(*map(int, box)) for box in answer.get("masks", ()))
-        self.claims = tuple(
-            filter(None, (str(claim).strip() for claim in answer.get("claims", ())))
-        )
+        claims = [str(claim).strip() for claim in answer.get("claims", ())]
+        self.claims = tuple(filter(None, claims))
 
     def _caption(self, action: DemonstratedAction) -> str:
         done = action.action
         if isinstance(done, TypeText):
             done = named(TypeText(self._hide(done.text)), self._values)
-        return self._hide(format_caption(done, action.elements)) + (
-            "" if action.is_exact else INEXACT
-        )
+        text = self._hide(format_caption(done, action.elements))
+        return text if action.is_exact else text + INEXACT
 
     def _hide(self, text: str) -> str:
         return self._ambient.hide(self._declared.hide(text))
@@ -510,20 +485,19 @@ def _crop(action: DemonstratedAction) -> str:
     """Return an image of the place that an action acts on, which has no name; "" where
     it acts on none.
     """
-    if (
-        any(action.elements)
-        or not action.screen
-        or not (places := points(action.action))
-    ):
+    places = points(action.action)
+    if any(action.elements) or not action.screen or not places:
         return ""
     pixels = action.screen.pixels()
-    seen = around(places[0], (pixels.shape[1], pixels.shape[0])).part_of(pixels)
-    return base64.b64encode(encode_png(np.ascontiguousarray(seen))).decode()
+    height, width = pixels.shape
+    seen = around(places[0], (width, height)).part_of(pixels)
+    return base64_of(encode_png(np.ascontiguousarray(seen)))
 
 
 @contextmanager
 def _shown(watcher: Watcher, screen: Framebuffer | _RedactedScreen) -> Iterator[None]:
-    before, watcher.screen = watcher.screen, lambda: cast("Framebuffer", screen)
+    before = watcher.screen
+    watcher.screen = lambda: cast("Framebuffer", screen)
     try:
         yield
     finally:
@@ -543,12 +517,15 @@ class _Inbox:
         notify: Callable[[str], None],
         on_input: Callable[[], None],
     ) -> None:
-        self._session, self._size, self._secrets = session, size, secrets
-        self._notify, self._on_input = notify, on_input
+        self._session = session
+        self._size = size
+        self._secrets = secrets
+        self._notify = notify
+        self._on_input = on_input
         self.answer: dict[str, Any] = {"kind": "no"}
         self._delay_s = math.inf
-        """The least time from an event by the page's clock to its arrival by this one:
-        how far the clocks are apart.
+        """The shortest time so far from an event, by the page's clock, to its arrival,
+        by this one: the difference of the clocks.
         """
         self.is_closed = False
         """Whether input is dropped, while steps are repeated."""
@@ -636,14 +613,10 @@ def key_name(key: str, code: str, *, is_chord: bool) -> str:
     The place tells left from right, the number pad's Enter, and letters and digits of a
     chord on a keyboard that makes others. Raises ActionError if no key has such a name.
     """
+    is_foreign = len(key) == 1 and not key.isascii()
     if key in ("Shift", "Control", "Alt", "Meta", "OS") or code == "NumpadEnter":
         key = code or key
-    elif (
-        is_chord
-        and len(key) == 1
-        and not key.isascii()
-        and code[:-1] in ("Key", "Digit")
-    ):
+    elif is_chord and is_foreign and code[:-1] in ("Key", "Digit"):
         key = code[-1].lower()
     return key if len(key) == 1 else key_of(parse_key(key))
 
@@ -668,7 +641,9 @@ class _RedactedScreen:
     def __init__(
         self, controller: Controller, lock: threading.Lock, screen: Framebuffer
     ) -> None:
-        self._controller, self._lock, self._screen = controller, lock, screen
+        self._controller = controller
+        self._lock = lock
+        self._screen = screen
         self._last: Pixels | None = None
 
     @property
@@ -684,11 +659,13 @@ class _RedactedScreen:
         taken_s = clock.monotonic()
         with self._lock:
             pixels = pixels_in(self._controller.raw_frame())
-        last, self._last = self._last, pixels
+        last = self._last
+        self._last = pixels
         height, width = pixels.shape
-        if last is None or last.shape != pixels.shape or timestamp < 0:
-            return taken_s, [(Region(0, 0, width, height), pixels)]
-        return taken_s, [(box, box.part_of(pixels)) for box in boxes_of(last != pixels)]
+        changed = [Region(0, 0, width, height)]
+        if last is not None and last.shape == pixels.shape and timestamp >= 0:
+            changed = boxes_of(last != pixels)
+        return taken_s, [(box, box.part_of(pixels)) for box in changed]
 
     def part(self, part: Region) -> Pixels:
         assert self._last is not None

@@ -24,6 +24,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
@@ -33,7 +35,6 @@ from pytest_vnc_use.recordings.course import gate_to
 from pytest_vnc_use.recordings.drift import explained
 from pytest_vnc_use.recordings.format import (
     Accepted,
-    Evidence,
     Recording,
     Screen,
     Segment,
@@ -59,7 +60,7 @@ from pytest_vnc_use.runs.json_lines import COPY_AGAIN
 from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Drift, RunStarted, StepFinished
-from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.ui.link import facts_of
 from pytest_vnc_use.ui.rounds import Rounds, difference_of
 
@@ -70,7 +71,7 @@ _NOTE = (
 )
 _HEAD_BYTES = 1_000
 MAX_UNPACKED = 4_000_000_000
-"""The most bytes that a zip of run directories may unpack to."""
+"""The maximum bytes that a zip of run directories may unpack to."""
 
 
 @dataclass(eq=False)
@@ -112,18 +113,10 @@ class JobDrift:
         recording = load(self.path)
         assert recording
         run = recording.segments[self.run]
-        steps = run.steps
         before = recording.segments[self.run - 1].steps if self.run else ()
-        gate = gate_to(
-            run, self.step, recording.masks, before[-1].screen if before else None
-        )
-        screen = steps[self.step].screen if self.step < len(steps) else run.end
-        return (
-            recording,
-            screen,
-            gate,
-            tuple(points(steps[self.step].action)) if self.step < len(steps) else (),
-        )
+        last_screen = before[-1].screen if before else None
+        gate = gate_to(run, self.step, recording.masks, last_screen)
+        return recording, run.screens[self.step], gate, run.points_at(self.step)
 
     def ask(self, reviewer: Reviewer, directory: RunDirectory) -> Answer:
         """Have the reviewer answer as in a replay; return the answer. Raises
@@ -224,47 +217,26 @@ class CiReview:
             Path(self._temporary.name, "questions"), "review"
         )
         try:
-            runs = self._unpacked(source) if source.is_file() else source
-            directories = sorted(
-                {trace.parent for trace in runs.rglob("trace.jsonl")}, reverse=True
-            )  # the newest first
-            if not directories:
-                raise SettingsError(
-                    f"there is no run directory in {str(source)!r}: it must hold the"
-                    " runs of a CI job"
-                )
+            directories = self._directories(source)
         except SettingsError:
             self.close()
             raise
-        locations = set[tuple[Path, int, int]]()
+        self._locations = set[tuple[Path, int, int]]()
         newest: dict[tuple[Path, str], FinishedTest] = {}
         unrepeated = set[tuple[Path, str]]()
         for path in directories:
+            is_unrepeated = False
             try:
                 if ended := read_finished_test(path):
-                    test = path.parent, ended.test
+                    test = (path.parent, ended.test)
                     if ended.is_rehearsal:
-                        unrepeated |= (
-                            {test} if ended.is_bad and test not in newest else set()
-                        )
+                        if ended.is_bad and test not in newest:
+                            unrepeated.add(test)
                         continue
                     if newest.setdefault(test, ended) != ended:
                         continue  # of an earlier attempt or session
-                for heal in _heals_of(path):
-                    if ended and (path.parent, ended.test) in unrepeated:
-                        heal.problem += (
-                            "; what the model did did not repeat in its rehearsal"
-                        )
-                    if (place := (heal.path, -1, -1)) not in locations:
-                        locations.add(place)
-                        group = self.groups[f"heal {len(locations)}"] = Group([heal])
-                        group.question = self._question(heal)
-                for drift in _drifts_of(path):
-                    place = (drift.path, drift.run, drift.step)
-                    # of a named recording several tests may meet it
-                    if drift.name or place not in locations:
-                        locations.add(place)
-                        self._add(drift)
+                    is_unrepeated = test in unrepeated
+                self._add_run(path, is_unrepeated=is_unrepeated)
             except (VncUseError, OSError) as exc:
                 self.left_out.append(f"{path.name}: {exc}")
         for number, group in self.groups.items():
@@ -272,11 +244,42 @@ class CiReview:
             tests = chain.from_iterable(drift.tests for drift in group.drifts)
             self.rounds.add(number, group.question, group.differences, tests)
 
+    def _directories(self, source: Path) -> list[Path]:
+        """Return the run directories, the newest first. Raises SettingsError."""
+        runs = self._unpacked(source) if source.is_file() else source
+        directories = {trace.parent for trace in runs.rglob("trace.jsonl")}
+        if not directories:
+            raise SettingsError(
+                f"there is no run directory in {str(source)!r}: it must hold the runs"
+                " of a CI job"
+            )
+        return sorted(directories, reverse=True)
+
+    def _add_run(self, path: Path, *, is_unrepeated: bool) -> None:
+        """Add the heal and the drift of one run, unless an earlier one was at the same
+        place.
+        """
+        for heal in _heals_of(path):
+            if is_unrepeated:
+                heal.problem += "; what the model did did not repeat in its rehearsal"
+            place = (heal.path, -1, -1)
+            if place not in self._locations:
+                self._locations.add(place)
+                group = Group([heal], self._question(heal))
+                self.groups[f"heal {len(self._locations)}"] = group
+        for drift in _drifts_of(path):
+            place = (drift.path, drift.run, drift.step)
+            # of a named recording several tests may meet it
+            if drift.name or place not in self._locations:
+                self._locations.add(place)
+                self._add(drift)
+
     def _unpacked(self, source: Path) -> Path:
         target = Path(self._temporary.name, "runs")
         try:
             with zipfile.ZipFile(source) as packed:
-                if sum(member.file_size for member in packed.infolist()) > MAX_UNPACKED:
+                size = sum(member.file_size for member in packed.infolist())
+                if size > MAX_UNPACKED:
                     raise SettingsError(
                         f"{str(source)!r} unpacks to more than {MAX_UNPACKED:,} bytes"
                     )
@@ -343,15 +346,17 @@ class CiReview:
                 }
                 for drift in group.drifts
             ]
-            images = [f"image/{path.name}" for path in group.question.images]
             diff = group.drifts[0].diff
             facts = {
                 **facts_of(group.question),
+                "id": number,
+                "about": "ci",
                 "diff": diff,
                 "note": "" if diff else _NOTE,
-                "urls": images,
+                "urls": [f"image/{path.name}" for path in group.question.images],
+                "tests": tests,
             }
-            groups.append({**facts, "id": number, "about": "ci", "tests": tests})
+            groups.append(facts)
         return {
             "type": "groups",
             "groups": groups,
@@ -399,8 +404,10 @@ class CiReview:
     def _written(
         self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, text: str
     ) -> str:
-        if kind in ("bug", "no"):
-            return f"a bug: {text}" if kind == "bug" else "left as it is"
+        if kind == "bug":
+            return f"a bug: {text}"
+        if kind == "no":
+            return "left as it is"
         try:
             if read_regular(drift.path) != drift.text:
                 return "refused: the recording has changed since; replay the test"
@@ -408,10 +415,8 @@ class CiReview:
         except (VncUseError, OSError) as exc:
             return f"refused: {exc}"
         if answer.kind != kind:
-            return (
-                "refused:"
-                f" {answer.text or 'its target has moved, so record the test again'}"
-            )
+            why = answer.text or "its target has moved, so record the test again"
+            return f"refused: {why}"
         if kind == "mask_gate":
             return "masked at this gate"
         return "accepted" if kind == "accept" else "masked"
@@ -433,15 +438,13 @@ def _drifts_of(path: Path) -> Iterator[JobDrift]:
     recording = load(file)
     assert recording
     directory = RunDirectory.open(path)
-    recorded, seen = (
-        pixels_of(directory.load_png(ref)) for ref in (drift.recorded, drift.seen)
-    )
+    recorded = pixels_of(directory.load_png(drift.recorded))
+    seen = pixels_of(directory.load_png(drift.seen))
     done = _done_before(trace, drift)
     for number, run in enumerate(recording.segments):
         if run.task != trace.started.task or done > len(run.steps):
             continue
-        screen = (run.steps[done].screen if done < len(run.steps) else run.end).pixels()
-        if screen.shape == recorded.shape and bool((screen == recorded).all()):
+        if np.array_equal(run.screens[done].pixels(), recorded):
             tests = [trace.started.test_id]
             name = trace.started.recording
             yield JobDrift(tests, drift.problem, file, text, number, done, seen, name)
@@ -455,9 +458,12 @@ def _heals_of(path: Path) -> Iterator[Heal]:
     """Yield what a model proposed in a run of a test."""
     if not (path / AFTER).exists():
         return
-    trace, text = read_trace(path), read_regular(path / BEFORE)
-    test, file = trace.started.test_id, _file_of(trace.started)
-    healed, recording = load(path / AFTER), load(file)
+    trace = read_trace(path)
+    text = read_regular(path / BEFORE)
+    test = trace.started.test_id
+    file = _file_of(trace.started)
+    healed = load(path / AFTER)
+    recording = load(file)
     assert healed
     assert recording
     if read_regular(file) != text:
@@ -467,54 +473,46 @@ def _heals_of(path: Path) -> Iterator[Heal]:
     same = ("test", "parameters", "secrets", "screen_size")
     if any(getattr(healed, name) != getattr(recording, name) for name in same):
         raise RunDirectoryError(f"{test}: what a model proposes is of another test")
-    before, after = (list(_lines_of(version)) for version in (recording, healed))
-    diff = "\n".join(
-        line
-        for line in [*unified_diff(before, after, n=2, lineterm="")][2:]
-        if not line.startswith("@@")
-    )
+    before = [*_lines_of(recording)]
+    after = [*_lines_of(healed)]
+    changes = [*unified_diff(before, after, n=2, lineterm="")][2:]
+    diff = "\n".join(line for line in changes if not line.startswith("@@"))
     problems = [drift.problem for drift in trace.drifts if drift.healed]
-    yield Heal(
-        test,
-        problems[0] if problems else "a claim was judged again",
-        file,
-        text,
-        healed,
-        diff,
-    )
+    problem = problems[0] if problems else "a claim was judged again"
+    yield Heal(test, problem, file, text, healed, diff)
 
 
 def _lines_of(recording: Recording) -> Iterator[str]:
     """Yield the steps and claims of a recording, as a user reads them."""
-    yield from (f"{claim.verdict}: {claim.claim}" for claim in recording.claims)
+    for claim in recording.claims:
+        yield f"{claim.verdict}: {claim.claim}"
     for run in recording.segments:
         yield run.task
-        yield from (
-            f"  {format_caption(step.action, step.elements)}" for step in run.steps
-        )
-        yield from (f"  {claim.verdict}: {claim.claim}" for claim in run.claims)
+        for step in run.steps:
+            yield f"  {format_caption(step.action, step.elements)}"
+        for claim in run.claims:
+            yield f"  {claim.verdict}: {claim.claim}"
 
 
 def _first_other(recording: Recording, healed: Recording) -> tuple[str, Screen, Screen]:
     """Return what a model did where a healed recording begins to differ, and both
     screens there.
     """
-    for runs in zip(recording.segments, healed.segments, strict=False):
-        ends = [[*(step.screen for step in run.steps), run.end] for run in runs]
-        for step, (was, now) in enumerate(zip(*ends, strict=False)):
-            actions = [
-                run.steps[step].action if step < len(run.steps) else None
-                for run in runs
-            ]
-            if actions[0] != actions[1] or differing(was.pixels(), now.pixels()).any():
-                return _steps_from(step, runs[1]), was, now
-    evidence = [[*_evidence(version)] for version in (recording, healed)]
-    for one, other in zip(*evidence, strict=False):
-        was, now = one.screen, other.screen
+    for old, new in zip(recording.segments, healed.segments, strict=False):
+        old_actions = [*(step.action for step in old.steps), None]
+        new_actions = [*(step.action for step in new.steps), None]
+        pairs = zip(old.screens, new.screens, strict=False)
+        for step, (was, now) in enumerate(pairs):
+            has_same_action = old_actions[step] == new_actions[step]
+            if not has_same_action or differing(was.pixels(), now.pixels()).any():
+                return _steps_from(step, new), was, now
+    pairs = zip(_evidence_screens(recording), _evidence_screens(healed), strict=False)
+    for was, now in pairs:
         if differing(was.pixels(), now.pixels()).any():
             return _VERDICT, was, now
-    last = [[*screens(version)][-1] for version in (recording, healed)]
-    return _VERDICT, last[0], last[1]
+    *_, was = screens(recording)
+    *_, now = screens(healed)
+    return _VERDICT, was, now
 
 
 def _steps_from(step: int, run: Segment) -> str:
@@ -525,10 +523,12 @@ def _steps_from(step: int, run: Segment) -> str:
     return f"{steps} from step {step + 1} by {run.planner}"
 
 
-def _evidence(recording: Recording) -> Iterator[Evidence]:
-    yield from recording.claims
+def _evidence_screens(recording: Recording) -> Iterator[Screen]:
+    for evidence in recording.claims:
+        yield evidence.screen
     for run in recording.segments:
-        yield from run.claims
+        for evidence in run.claims:
+            yield evidence.screen
 
 
 def _done_before(trace: Trace, drift: Drift) -> int:

@@ -372,8 +372,13 @@ class Rounds:
         """Return what the page shows of the groups of rounds, the newest first."""
         shown = [(name, group) for name, group in self.groups.items() if group.round]
         shown.sort(key=lambda item: item[1].round, reverse=True)
-        return [
-            {
+        groups = []
+        for name, group in shown:
+            tests = [
+                {"test": test, "problem": problem, "result": group.result}
+                for test, problem in group.problems.items()
+            ]
+            facts = {
                 **facts_of(group.question),
                 "id": name,
                 "about": "round",
@@ -381,10 +386,7 @@ class Rounds:
                 "note": "" if group.question.claim else NOTE,
                 "diff": "",
                 "urls": [f"image/{path.name}" for path in group.question.images],
-                "tests": [
-                    {"test": test, "problem": problem, "result": group.result}
-                    for test, problem in group.problems.items()
-                ],
+                "tests": tests,
             }
-            for name, group in shown
-        ]
+            groups.append(facts)
+        return groups

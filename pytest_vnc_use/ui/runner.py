@@ -27,7 +27,8 @@ class PytestRunner:
     """
 
     def __init__(self, paths: Sequence[str], options: Sequence[str]) -> None:
-        self._paths, self._options = list(paths), list(options)
+        self._paths = list(paths)
+        self._options = list(options)
         self._directory = TemporaryDirectory(prefix="vnc-use-desk-")  # 0700
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
@@ -50,8 +51,10 @@ class PytestRunner:
         """The problem of a session that ended on its own, and neither ran nor listed
         all tests; "" if there is none.
         """
-        code = self._process.poll() if self._process and not self._is_stopped else None
-        if not code or code == 1:  # of 1, the tests tell
+        if self._process is None or self._is_stopped:
+            return ""
+        code = self._process.poll()
+        if not code or code == 1:  # 1: a test failed, which its own line shows
             return ""
         return f"pytest ended with exit code {code}, and the terminal shows why"
 

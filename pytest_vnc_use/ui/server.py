@@ -53,10 +53,11 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 MAX_FRAMES = 30
-"""The most frames that wait for one page; a slower one gets whole screens from then on.
+"""The maximum frames that wait for one page; a slower one gets whole screens from then
+on.
 """
 MAX_STEPS = 500
-"""The most steps kept of one test."""
+"""The maximum steps kept of one test."""
 CLOSED_PAGE_S = 10.0
 """How long a question waits after its last page was closed: a page may be loaded again.
 """
@@ -64,7 +65,8 @@ ABSENT_S = 300.0
 """How long a question waits for a page where none is open, or where the connection to
 the last one was lost.
 """
-CLOSED, NO_PAGE = "the page was closed", "no page was open"
+CLOSED = "the page was closed"
+NO_PAGE = "no page was open"
 _CLOSES = (1000, 1001)
 """The codes of a websocket whose page was closed or left; others, uvicorn has 1005, are
 of a lost connection.
@@ -75,20 +77,15 @@ open.
 """
 _FILES = {
     "/": "index.html",
-    **{
-        f"/{name}": name
-        for name in (
-            "desk.css",
-            "desk.js",
-            "screens.js",
-            "record.js",
-            "approve.js",
-            "review.js",
-        )
-    },
+    "/desk.css": "desk.css",
+    "/desk.js": "desk.js",
+    "/screens.js": "screens.js",
+    "/record.js": "record.js",
+    "/approve.js": "approve.js",
+    "/review.js": "review.js",
 }
 _LARGE = ("steps", "plan")
-"""What a page has of a test only once, and not with each change."""
+"""The facts of a test that a page gets once, and not with each change."""
 ACCEPT = "--vnc-record=accept"
 _ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "bug", "no")
 _PAGE = Path(__file__).with_name("page")
@@ -104,9 +101,8 @@ class OpenPage:
 
     def put(self, message: str | bytes) -> None:
         """Queue a message; drop a frame that a slow page would get late."""
-        self.is_behind = (
-            isinstance(message, bytes) and self.outgoing.qsize() >= MAX_FRAMES
-        )
+        is_frame = isinstance(message, bytes)
+        self.is_behind = is_frame and self.outgoing.qsize() >= MAX_FRAMES
         if not self.is_behind:
             self.outgoing.put_nowait(message)
 
@@ -128,9 +124,9 @@ class Desk:
 
     def __init__(self, runner: PytestRunner | None = None) -> None:
         self.runner = runner
-        self.token, self.session_token, self._cookie = (
-            secrets.token_urlsafe(32) for _ in range(3)
-        )
+        self.token = secrets.token_urlsafe(32)
+        self.session_token = secrets.token_urlsafe(32)
+        self._cookie = secrets.token_urlsafe(32)
         self.pages: set[OpenPage] = set()
         self.sessions: dict[WebSocket, str] = {}
         """The connected processes of test sessions, each with its pytest-xdist worker,
@@ -166,11 +162,10 @@ class Desk:
         rebound name, does not.
         """
         host = connection.headers.get("host", "")
+        if urlsplit(f"//{host}").hostname not in (*LOOPBACK, connection.app.state.host):
+            return False
         origin = connection.headers.get("origin")
-        name = urlsplit(f"//{host}").hostname
-        return name in (*LOOPBACK, connection.app.state.host) and (
-            origin is None or urlsplit(origin).netloc == host
-        )
+        return origin is None or urlsplit(origin).netloc == host
 
     def is_known(self, connection: HTTPConnection) -> bool:
         """Return whether the request has the cookie."""
@@ -180,21 +175,13 @@ class Desk:
 
     async def log_in(self, request: Request) -> Response:
         """Exchange the one-time token for the cookie."""
-        token = (
-            await request.body()
-            if int(request.headers.get("content-length", "0")) < 1000
-            else b""
-        )
-        if (
-            not self.is_local(request)
-            or not self.token
-            or not hmac.compare_digest(token, self.token.encode())
-        ):
-            return Response(
-                "This link was used already, or is wrong: see the terminal.",
-                403,
-                HEADERS,
-            )
+        token = b""
+        if int(request.headers.get("content-length", "0")) < 1000:
+            token = await request.body()
+        is_valid = hmac.compare_digest(token, self.token.encode())
+        if not self.token or not is_valid or not self.is_local(request):
+            problem = "This link was used already, or is wrong: see the terminal."
+            return Response(problem, 403, HEADERS)
         self.token = ""
         response = Response(status_code=204, headers=HEADERS)
         secure = request.url.scheme == "https"
@@ -212,10 +199,10 @@ class Desk:
             return
         await websocket.accept()
         if self.runner:
-            self.runner.on_end = partial(
-                asyncio.get_running_loop().call_soon_threadsafe, self._send_session
-            )
-        page, closed = OpenPage(websocket), False
+            loop = asyncio.get_running_loop()
+            self.runner.on_end = partial(loop.call_soon_threadsafe, self._send_session)
+        page = OpenPage(websocket)
+        is_closed = False
         self.pages.add(page)
         self._is_absent = False
         if self._leaving:
@@ -231,7 +218,7 @@ class Desk:
             while True:
                 await self._obey(json.loads(await websocket.receive_text()))
         except WebSocketDisconnect as exc:
-            closed = exc.code in _CLOSES
+            is_closed = exc.code in _CLOSES
         except (RuntimeError, ValueError, KeyError, TypeError):
             # RuntimeError: it closed while a message was sent; the others: no message
             # of this page
@@ -241,11 +228,19 @@ class Desk:
             self.pages.discard(page)
             self._watch()
             if not self.pages:
-                waits = bool(self.questions) or self.is_paused
-                limit_s = min(CLOSED_PAGE_S, self.absent_s) if closed else self.absent_s
-                self._leaving = asyncio.create_task(
-                    self._leave(limit_s * waits, CLOSED if closed else NO_PAGE)
-                )
+                self._wait_for_page(is_closed=is_closed)
+
+    def _wait_for_page(self, *, is_closed: bool) -> None:
+        """Leave soon after the last page is gone, unless one opens. `is_closed` if a
+        user closed it, so that it is no lost connection.
+        """
+        after_s = self.absent_s
+        if is_closed:
+            after_s = min(after_s, CLOSED_PAGE_S)
+        if not self.questions and not self.is_paused:
+            after_s = 0.0
+        leave = self._leave(after_s, CLOSED if is_closed else NO_PAGE)
+        self._leaving = asyncio.create_task(leave)
 
     def _state(self) -> str:
         open_questions = [question for _, question in self.questions.values()]
@@ -368,27 +363,20 @@ class Desk:
         if not self.is_local(request) or not self.is_known(request):
             return Response("open the page first", 403, HEADERS)
         file = self.review.image(request.path_params["name"]) if self.review else None
-        return (
-            FileResponse(file, headers=HEADERS)
-            if file
-            else Response("no such image", 404, HEADERS)
-        )
+        if file is None:
+            return Response("no such image", 404, HEADERS)
+        return FileResponse(file, headers=HEADERS)
 
     async def _answer(self, number: str, answer: dict[str, Any]) -> None:
-        if (
-            isinstance(self.review, CiReview)
-            and number in self.review.rounds.groups
-            and answer["kind"] in _ANSWERS_TO_REVIEW
-        ):
-            async with self._reviewing:  # two pages may answer
-                await asyncio.to_thread(
-                    self.review.answer,
-                    number,
-                    answer["kind"],
-                    answer["text"],
-                    answer["acts"],
-                )
-            self._send_groups()
+        kind = answer["kind"]
+        review = self.review
+        if isinstance(review, CiReview) and number in review.rounds.groups:
+            if kind in _ANSWERS_TO_REVIEW:
+                async with self._reviewing:  # two pages may answer
+                    await asyncio.to_thread(
+                        review.answer, number, kind, answer["text"], answer["acts"]
+                    )
+                self._send_groups()
             return
         websocket, question = self.questions.pop(number, (None, None))
         if question is None:
@@ -396,45 +384,48 @@ class Desk:
         self.broadcast({"type": "answered", "id": number})
         if websocket is not None:
             await _send(websocket, {**answer, "type": "answer", "id": number})
-        elif self.waiting and (
-            problem := self.waiting.answer(question, answer["kind"])
-        ):
-            self.broadcast({"type": "result", "run": question["run"], "text": problem})
+        elif self.waiting:
+            problem = self.waiting.answer(question, kind)
+            if problem:
+                self._send_result(question["run"], problem)
+
+    def _send_result(self, run: str, text: str) -> None:
+        """Show what became of an answer about a run that waits in its directory."""
+        self.broadcast({"type": "result", "run": run, "text": text})
 
     async def _look_for_waiting(self, waiting: WaitingRuns) -> None:
         """Show the runs that wait in their directories, while a page is open."""
         loop = asyncio.get_running_loop()
 
         def send_result(run: str, text: str) -> None:
-            loop.call_soon_threadsafe(
-                self.broadcast, {"type": "result", "run": run, "text": text}
-            )
+            loop.call_soon_threadsafe(self._send_result, run, text)
 
         waiting.on_result = send_result
         while self.pages:
             waiting_questions = await asyncio.to_thread(waiting.questions)
-            live = {
+            asked_by_sessions = [
                 question.get("run")
                 for asker, question in self.questions.values()
                 if asker
-            }
+            ]
             due = {
                 question["id"]: question
                 for run, question in waiting_questions.items()
-                if run not in live
+                if run not in asked_by_sessions
             }
-            for number in [
-                number
-                for number, (asker, _) in self.questions.items()
-                if not asker and number not in due
-            ]:
-                del self.questions[number]
-                self.broadcast({"type": "answered", "id": number})
+            for number, (asker, _) in list(self.questions.items()):
+                if asker is None and number not in due:
+                    self._drop_question(number)
             for number, question in due.items():
                 if self.questions.get(number, (None, None))[1] != question:
                     self.questions[number] = None, question
                     self.broadcast(question)
             await asyncio.sleep(LOOK_S)
+
+    def _drop_question(self, number: str) -> None:
+        """Remove a question that needs no answer any more."""
+        del self.questions[number]
+        self.broadcast({"type": "answered", "id": number})
 
     def broadcast(self, message: dict[str, Any]) -> None:
         """Send a message to all pages."""
@@ -447,9 +438,8 @@ class Desk:
     async def serve_session(self, websocket: WebSocket) -> None:
         """Receive the messages of a process of a test session."""
         token = websocket.headers.get("authorization", "").removeprefix("Bearer ")
-        if websocket.headers.get("origin") or not hmac.compare_digest(
-            token.encode(), self.session_token.encode()
-        ):
+        is_valid = hmac.compare_digest(token.encode(), self.session_token.encode())
+        if not is_valid or websocket.headers.get("origin"):
             await websocket.close(4403)
             return
         await websocket.accept()
@@ -464,44 +454,38 @@ class Desk:
                 received = await websocket.receive()
                 if received["type"] == "websocket.disconnect":
                     break
-                if (frame := received.get("bytes")) is not None:
+                frame = received.get("bytes")
+                if frame is not None:
                     self._show(frame)
-                elif (message := json.loads(received["text"]))["type"] == "finished":
-                    self.broadcast(message)
-                    with suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(
-                            asyncio.gather(
-                                *(page.outgoing.join() for page in self.pages)
-                            ),
-                            CLOSED_PAGE_S,
-                        )
+                    continue
+                message = json.loads(received["text"])
+                if message["type"] == "finished":
+                    await self._send_last(message)
                     await websocket.close()
                     break
-                else:
-                    self._note(websocket, message)
+                self._note(websocket, message)
         except (RuntimeError, ValueError, KeyError):
             # RuntimeError: it closed while a message was sent; the others: no message
             # of this version
             pass
         finally:
             del self.sessions[websocket]
-            for number in [
-                number
-                for number, (asker, _) in self.questions.items()
-                if asker is websocket
-            ]:
-                del self.questions[number]
-                self.broadcast({"type": "answered", "id": number})
+            for number, (asker, _) in list(self.questions.items()):
+                if asker is websocket:
+                    self._drop_question(number)
+            message = "the session ended before the test did"
             for test in self.tests.values():
                 if test.get("session") == id(websocket) and test["state"] == "running":
-                    self._change(
-                        test,
-                        state="",
-                        is_waiting=False,
-                        message="the session ended before the test did",
-                    )
+                    self._change(test, state="", is_waiting=False, message=message)
             self._send_session()
             self._check_idle()
+
+    async def _send_last(self, message: dict[str, Any]) -> None:
+        """Send a last message to the pages, and wait until they have all messages."""
+        self.broadcast(message)
+        sent = asyncio.gather(*(page.outgoing.join() for page in self.pages))
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(sent, CLOSED_PAGE_S)
 
     def _show(self, frame: bytes) -> None:
         for page in self.pages:
@@ -521,21 +505,15 @@ class Desk:
                     self.tests.setdefault(test, facts)
                     is_recorded = test in message["recorded"]
                     self.tests[test]["is_recorded"] = is_recorded
-                self.broadcast(
-                    {
-                        "type": "tests",
-                        "tests": [self.tests[test] for test in message["tests"]],
-                    }
-                )
+                tests = [self.tests[test] for test in message["tests"]]
+                self.broadcast({"type": "tests", "tests": tests})
             case "question" if (
                 self._rounds and self._rounds.replayed and "about" not in message
             ):
                 answer = self._rounds.ask(message)
                 reply = {"kind": answer.kind, "text": answer.text, "id": message["id"]}
                 self._send_groups()
-                asyncio.create_task(  # noqa: RUF006  # ends soon
-                    _send(websocket, {"type": "answer", **reply})
-                )
+                _send_soon(websocket, {"type": "answer", **reply})
             case "question":
                 self.questions[message["id"]] = websocket, message
                 self.broadcast(message)
@@ -552,31 +530,20 @@ class Desk:
                 question["crops"] |= message["crops"]
                 self.broadcast(message)
             case "step":
-                steps = self._test(message["test"])["steps"]
-                steps[:] = [
-                    step for step in steps if step["number"] != message["number"]
-                ][-MAX_STEPS:]
-                steps.append(
-                    {
-                        name: value
-                        for name, value in message.items()
-                        if name not in ("type", "test")
-                    }
-                )
+                test = self._test(message["test"])
+                facts = _facts_in(message)
+                others = [
+                    step for step in test["steps"] if step["number"] != facts["number"]
+                ]
+                test["steps"] = [*others[-MAX_STEPS:], facts]
                 self.broadcast(message)
             case "test":
                 test = self._test(message["test"])
+                facts = _facts_in(message)
                 if message.get("state") == "running":
                     test |= dict.fromkeys(test.keys() - {"id", "is_recorded"}, "")
-                    message |= {"steps": [], "session": id(websocket)}
-                self._change(
-                    test,
-                    **{
-                        name: value
-                        for name, value in message.items()
-                        if name not in ("type", "test")
-                    },
-                )
+                    facts |= {"steps": [], "session": id(websocket)}
+                self._change(test, **facts)
 
     def _test(self, name: str) -> dict[str, Any]:
         return self.tests.setdefault(name, {"id": name, "state": "", "steps": []})
@@ -589,9 +556,7 @@ class Desk:
     def _watch(self) -> None:
         """Have frames sent, whole screens first, while a page is open."""
         for websocket in self.sessions:
-            asyncio.create_task(  # noqa: RUF006  # ends soon
-                _send(websocket, {"type": "watch", "on": bool(self.pages)})
-            )
+            _send_soon(websocket, {"type": "watch", "on": bool(self.pages)})
 
     async def _to_sessions(self, message: dict[str, Any]) -> None:
         for websocket in list(self.sessions):
@@ -602,6 +567,17 @@ async def _send(websocket: WebSocket, message: dict[str, Any]) -> None:
     # it has just closed, and `serve_session` ends too
     with suppress(RuntimeError, WebSocketDisconnect):
         await websocket.send_text(json.dumps(message))
+
+
+def _send_soon(websocket: WebSocket, message: dict[str, Any]) -> None:
+    asyncio.create_task(_send(websocket, message))  # noqa: RUF006  # ends soon
+
+
+def _facts_in(message: dict[str, Any]) -> dict[str, Any]:
+    """Return what a message states about a test, or about its step."""
+    return {
+        name: value for name, value in message.items() if name not in ("type", "test")
+    }
 
 
 async def _file(request: Request) -> Response:
@@ -621,7 +597,8 @@ def application(desk: Desk, host: str) -> Starlette:
             WebSocketRoute("/session", desk.serve_session),
         ]
     )
-    app.state.desk, app.state.host = desk, host
+    app.state.desk = desk
+    app.state.host = host
     return app
 
 
@@ -642,18 +619,16 @@ class DeskServer:
                 " Give --cert and --key, or remove --host and use ssh -L"
             )
         self._desk = desk
+        is_ipv6 = ":" in host
+        family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
         try:
-            self._socket = socket.create_server(
-                (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
-            )
+            self._socket = socket.create_server((host, port), family=family)
         except OSError as exc:
             raise SettingsError(
                 f"the page cannot listen on {host!r}, port {port}: {exc}"
             ) from exc
-        self._scheme, self._host = (
-            "https" if cert else "http",
-            (f"[{host}]" if ":" in host else host),
-        )
+        self._scheme = "https" if cert else "http"
+        self._host = f"[{host}]" if is_ipv6 else host
         config = uvicorn.Config(
             application(desk, host),
             log_level="error",
