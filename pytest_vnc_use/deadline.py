@@ -34,8 +34,10 @@ class _Uncounted:
 
     @property
     def seconds(self) -> float:
-        since = self._since
-        return self._total_s + (0.0 if since is None else clock.monotonic() - since)
+        seconds = self._total_s
+        if self._since is not None:
+            seconds += clock.monotonic() - self._since
+        return seconds
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -43,7 +45,8 @@ class _Uncounted:
         try:
             yield
         finally:
-            self._total_s, self._since = self.seconds, None
+            self._total_s = self.seconds
+            self._since = None
 
 
 _waits = _Uncounted()

@@ -17,7 +17,8 @@ def plain(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(character if character.isprintable() else " " for character in text)
+    hidden = {character for character in text if not character.isprintable()}
+    return text.translate(dict.fromkeys(map(ord, hidden), " "))
 
 
 HIDDEN_QUERY = "?…"
@@ -82,10 +83,8 @@ def _columns(character: str) -> int:
     # makes the character before it wide, on some terminals
     if character == "\N{VARIATION SELECTOR-16}":
         return 1
-    if unicodedata.combining(character) or unicodedata.category(character) in (
-        "Mn",
-        "Me",
-    ):
+    is_mark = unicodedata.category(character) in ("Mn", "Me")
+    if is_mark or unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
@@ -96,7 +95,8 @@ def fit(text: str, columns: int) -> str:
     """
     if columns_of(text) <= columns:
         return text
-    shown, remaining = "", columns - len(_DOTS)
+    shown = ""
+    remaining = columns - len(_DOTS)
     for character in text:
         remaining -= _columns(character)
         if remaining < 0:

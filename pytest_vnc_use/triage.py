@@ -170,11 +170,11 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     """
     failure = str(getattr(desktop, "program_exit_reason", str)())
     code = _EXIT.search(failure.partition("\n")[0])
-    number = -int(code[1]) if code else 0
-    number = number if number > 0 else -number - 128
-    return (
-        failure if (number in _CRASH_SIGNALS if of_itself else 0 < number < 32) else ""
-    )
+    exit_code = int(code[1]) if code else 0
+    # Python reports signal n as -n, a shell as 128 + n
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    signals = _CRASH_SIGNALS if of_itself else range(1, 32)
+    return failure if number in signals else ""
 
 
 def format_failure(
@@ -274,10 +274,10 @@ def rule_for(error: BaseException, failure: DesktopFailure = NO_FAILURE) -> Tria
     """Return the rule that decides the meaning of a failure. Of a group of errors, the
     gravest decides.
     """
-    rules = [
-        next(rule for rule in RULES if rule.holds(cause_of(member), failure))
-        for member in causes.parts(error)
-    ]
+    rules: list[TriageRule] = []
+    for member in causes.parts(error):
+        cause = cause_of(member)
+        rules.append(next(rule for rule in RULES if rule.holds(cause, failure)))
     return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
 
 

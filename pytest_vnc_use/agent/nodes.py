@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from pytest_vnc_use import clock
@@ -142,7 +143,7 @@ class Run:
 
     @property
     def _steps(self) -> list[Step]:
-        return [step for turn in self._turns for step in turn.steps]
+        return [*chain.from_iterable(turn.steps for turn in self._turns)]
 
     def prepare(self) -> None:
         """Become the session's newest run, and wait for the first stable screen.

@@ -21,7 +21,7 @@ for images.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 Mode = Literal["auto", "replay", "rewrite", "manual", "off"]
 ALWAYS_WRITES: tuple[Mode, ...] = ("rewrite", "manual")
@@ -52,5 +52,9 @@ def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
     """
     if asked == "accept":
         return "replay"
-    mode = asked or ("off" if not exists else "replay" if ci else "auto")
-    return "replay" if mode == "auto" and not has_planner else mode  # type: ignore[return-value]  # checked as a setting
+    if not asked and not exists:
+        return "off"
+    if asked in ("", "auto"):
+        is_replay = not has_planner or (ci and not asked)
+        return "replay" if is_replay else "auto"
+    return cast("Mode", asked)  # checked as a setting

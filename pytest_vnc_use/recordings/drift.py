@@ -414,7 +414,7 @@ def places_of_value(
         cell = value_cell(box, gate.expected, seen)
         if cell not in places:
             places.append(cell)
-    hides_target = any(place.holds(point) for place in places for point in due_at)
+    hides_target = any(place.holds_any(due_at) for place in places)
     return () if hides_target else tuple(places)
 
 

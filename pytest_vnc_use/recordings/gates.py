@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -456,7 +457,8 @@ def _is_made_of(part: Pixels, screens: Iterable[Pixels]) -> bool:
     inside = np.s_[_CORNER_PX:-_CORNER_PX]
     if part[0, inside].size < _CORNER_PX:
         return False
-    known = {row[inside].tobytes() for screen in screens for row in screen}
+    rows = chain.from_iterable(screens)
+    known = {row[inside].tobytes() for row in rows}
     return all(row[inside].tobytes() in known for row in part)
 
 
