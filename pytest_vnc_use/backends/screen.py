@@ -48,8 +48,8 @@ _BUTTON_PX = (160, 32)
 that it was clicked.
 """
 _LINE_TILES = 3
-"""The most rows of tiles that a line of text touches, with the caret or a prompt below
-it.
+"""The maximum rows of tiles that a line of text touches, with the caret or a prompt
+below it.
 """
 _MAX_SIZE_RATIO = 4
 """A change of more than this many times the pixels of earlier ones is of another kind:
@@ -57,7 +57,8 @@ text beside a caret.
 """
 _SIZE_HALVES_S = 3.0
 _RHYTHMS = (6, 0.4), (4, 1.0)
-"""At least so many changes of one tile over at least so many seconds.
+"""The numbers of changes, and the seconds that these take at least, by which a tile is
+known as moving.
 
 The first is that of spinners and videos; CSS transitions mostly end sooner. The second
 is that of clocks and carets: a blink takes 500 ms in chromium, 300 and 600 in xterm.
@@ -101,7 +102,8 @@ class Activity:
         with its corner at (x, y).
         """
         sizes = _sums(_sums(changed.view(np.uint8), y, axis=0), x, axis=1)
-        top, left = y // TILE_PX, x // TILE_PX
+        top = y // TILE_PX
+        left = x // TILE_PX
         window = np.s_[top : top + sizes.shape[0], left : left + sizes.shape[1]]
         touched = sizes > 0
         self._end_rhythms(window, touched, sizes, now_s)
@@ -117,9 +119,8 @@ class Activity:
         """
         since_s = np.where(touched, now_s - self.last_s[window], 0.0)
         before = self._size[window] * 0.5 ** (since_s / _SIZE_HALVES_S)
-        is_new = (since_s > REST_S) | (
-            touched & (before > 0) & (sizes > _MAX_SIZE_RATIO * before)
-        )
+        is_larger = touched & (before > 0) & (sizes > _MAX_SIZE_RATIO * before)
+        is_new = (since_s > REST_S) | is_larger
         self.known[window][is_new] = False
         self._count[window][is_new] = 0
         # it may well be an action's effect
@@ -128,7 +129,8 @@ class Activity:
 
     def moving(self, now_s: float) -> Tiles:
         """Return the tiles that always change."""
-        span_s, in_rhythm = self.last_s - self._first_s, self.known
+        span_s = self.last_s - self._first_s
+        in_rhythm = self.known
         for updates, min_s in _RHYTHMS:
             in_rhythm = in_rhythm | ((self._count >= updates) & (span_s >= min_s))
         moving: Tiles = in_rhythm & (now_s - self.last_s <= REST_S)
@@ -140,11 +142,12 @@ class Activity:
         """
         tiles = np.zeros_like(self.known)
         if point is not None:
-            (x, y), (across, down) = point, _BUTTON_PX
-            left, right, top, bottom = (
-                max(0, at) // TILE_PX
-                for at in (x - across, x + across, y - down, y + down)
-            )
+            x, y = point
+            across, down = _BUTTON_PX
+            left = max(0, x - across) // TILE_PX
+            right = max(0, x + across) // TILE_PX
+            top = max(0, y - down) // TILE_PX
+            bottom = max(0, y + down) // TILE_PX
             tiles[top : bottom + 1, left : right + 1] = True
         return tiles
 
@@ -154,9 +157,8 @@ class Activity:
         """
         tiles: Tiles = (self.last_s >= time_s) & ~except_tiles
         rows = np.flatnonzero(tiles.any(axis=1))
-        return (
-            tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
-        )
+        is_line = rows.size and np.ptp(rows) < _LINE_TILES
+        return tiles if is_line else np.zeros_like(tiles)
 
     def last_change_s(self, except_tiles: Tiles | np.bool_ = np.False_) -> float:
         """Return when a tile outside `except_tiles` last changed; minus infinity if
@@ -233,9 +235,8 @@ def decide(
     until_s = max(stable_s, began_at + rules.first_change_s)
     if last_change_s >= mark.started_at:
         return "animated" if moving.any() else "settled", until_s
-    return (
-        "animated" if (moving & ~activity.known).any() else "nothing_changed"
-    ), until_s
+    has_new_motion = (moving & ~activity.known).any()
+    return "animated" if has_new_motion else "nothing_changed", until_s
 
 
 SHOWN_S = 0.2
@@ -267,24 +268,25 @@ class PointerShape:
         whole bytes.
         """
         pixels = np.frombuffer(image, "<u4").reshape(height, width)
-        bits = np.unpackbits(
-            np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1
-        )
-        return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
+        rows = np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8)
+        bits = np.unpackbits(rows, axis=1)[:, :width]
+        return cls(pixels, bits.astype(np.bool_), hot_x, hot_y)
 
     def drawn_on(self, pixels: Pixels, x: int, y: int) -> Pixels:
         """Return a copy of the pixels with the pointer on them, as far as it is on the
         screen; it points at (x, y).
         """
         drawn: Pixels = pixels.copy()
-        left, top = x - self.hot_x, y - self.hot_y
-        cut_left, cut_top = max(0, -left), max(0, -top)
+        left = x - self.hot_x
+        top = y - self.hot_y
+        # how much of the pointer is beyond the left and upper edge of the screen
+        cut_left = max(0, -left)
+        cut_top = max(0, -top)
         target = drawn[top + cut_top :, left + cut_left :]
-        visible = np.s_[
-            cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]
-        ]
-        mask, new = self.mask[visible], self.pixels[visible]
-        target[: mask.shape[0], : mask.shape[1]][mask] = new[mask]
+        height, width = target.shape
+        visible = np.s_[cut_top : cut_top + height, cut_left : cut_left + width]
+        mask = self.mask[visible]
+        target[: mask.shape[0], : mask.shape[1]][mask] = self.pixels[visible][mask]
         return drawn
 
 
@@ -383,7 +385,8 @@ class TransientFrames:
         """Note that the screen has other tiles; frames that were kept of the old ones
         stay.
         """
-        self._base = self._looked = None
+        self._base = None
+        self._looked = None
         self._transients = np.zeros(tiles.shape, np.int64)
 
     def draw_over(
@@ -394,9 +397,8 @@ class TransientFrames:
 
         These tiles are now drawn over.
         """
-        transient = (
-            drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
-        )
+        was_shown = (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S)
+        transient = drawn & was_shown & ~moving
         transient &= self._transients < MAX_PER_TILE
         if not transient.any():
             return
@@ -406,29 +408,28 @@ class TransientFrames:
         if self._base is None:
             self._base = capture.pixels
         self._kept.append((self._base, capture))
-        while (
-            len(self._kept) > MAX_FRAMES or len(self._kept) * pixels.nbytes > MAX_BYTES
-        ):
+        limit = min(MAX_FRAMES, MAX_BYTES // pixels.nbytes)
+        while len(self._kept) > limit:
             del self._kept[0]
 
     def take(self) -> tuple[Capture, ...]:
         """Return the transient frames since the last call, oldest first, without those
         where only a caret differs.
         """
-        kept, self._kept = self._kept, []
+        captures: list[Capture] = []
+        for base, capture in self._kept:
+            differs = ((base ^ capture.pixels) & COLOUR_BITS) != 0
+            if not differs.any() or not within_caret(differs):
+                captures.append(capture)
+        self._kept = []
         self._begin()
-        differences = [
-            ((base ^ capture.pixels) & COLOUR_BITS) != 0 for base, capture in kept
-        ]
-        return tuple(
-            capture
-            for (_, capture), mask in zip(kept, differences, strict=True)
-            if not (mask.any() and within_caret(mask))
-        )
+        return tuple(captures)
 
     def _begin(self) -> None:
-        if capture := self._looked:
-            self._base, self._looked = capture.pixels, None
+        capture = self._looked
+        if capture:
+            self._looked = None
+            self._base = capture.pixels
             self._known_s = capture.taken_at
             self._transients = np.zeros(capture.moving.shape, np.int64)
 
@@ -481,18 +482,14 @@ class Framebuffer:
                 return
             covered = np.zeros_like(self._activity.last_s, np.bool_)
             for area, _ in rectangles:
-                bottom, right = (
-                    -(-(area.y + area.height) // TILE_PX),
-                    -(-(area.x + area.width) // TILE_PX),
-                )
+                bottom = -(-(area.y + area.height) // TILE_PX)
+                right = -(-(area.x + area.width) // TILE_PX)
                 covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
             self._keep_transient(covered)
             for rectangle in rectangles:
-                area, target, new = (
-                    rectangle.area,
-                    self._pixels[rectangle.area.slices],
-                    rectangle.pixels(self._pixels),
-                )
+                area = rectangle.area
+                target = self._pixels[area.slices]
+                new = rectangle.pixels(self._pixels)
                 changed = ((target ^ new) & COLOUR_BITS) != 0
                 target[:] = new
                 self._activity.add(area.x, area.y, changed, clock.monotonic())
@@ -584,17 +581,14 @@ class Framebuffer:
         `time_s` on.
         """
         with self._condition:
-            changed_regions = regions(self._activity.last_s >= time_s, *self.size)
-            return clock.monotonic(), [
-                (region, self.part(region)) for region in changed_regions
-            ]
+            changed = regions(self._activity.last_s >= time_s, *self.size)
+            parts = [(region, self.part(region)) for region in changed]
+            return clock.monotonic(), parts
 
     def part(self, region: Region) -> Pixels:
         """Return a copy of a region of the screen."""
         with self._condition:
-            copied: Pixels = self._pixels[
-                region.top : region.bottom, region.left : region.right
-            ].copy()
+            copied: Pixels = region.part_of(self._pixels).copy()
             return copied
 
     @property
@@ -602,7 +596,8 @@ class Framebuffer:
         """The pointer's shape and the pixel that it points at; None while either is
         unknown.
         """
-        shape, at = self.pointer_shape, self.pointer_at
+        shape = self.pointer_shape
+        at = self.pointer_at
         return (shape, *at) if shape and at else None
 
     def transients(self) -> tuple[Capture, ...]:
@@ -617,18 +612,15 @@ class Framebuffer:
         soon as there are several.
         """
 
-        # on most screens a few rows are enough to find several
         def has_several() -> bool:
-            return any(
-                ((rows ^ rows[0, 0]) & COLOUR_BITS).any()
-                for rows in (self._pixels[::16], self._pixels)
-            )
+            first = self._pixels[0, 0]
+            # on most screens a few rows are enough to find several
+            few = ((self._pixels[::16] ^ first) & COLOUR_BITS).any()
+            return bool(few or ((self._pixels ^ first) & COLOUR_BITS).any())
 
-        return (
-            ""
-            if self.wait_until(has_several, timeout_s)
-            else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
-        )
+        if self.wait_until(has_several, timeout_s):
+            return ""
+        return f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
 
     def forget(self) -> None:
         """Count every pixel as missing until it is sent again; keep the known pixels,
@@ -742,7 +734,7 @@ class Framebuffer:
 
     def wait_wider(self, before: RawFrame, columns: int, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until the screen differs from `before` in more than
-        so many columns of pixels; return whether it does.
+        this number of columns of pixels; return whether it does.
 
         Raises DesktopError as soon as the connection ends.
         """
