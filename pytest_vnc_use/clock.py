@@ -18,20 +18,16 @@ def monotonic() -> float:
     """
     # neither freezegun nor time-machine replaces it, whenever this module was imported;
     # Windows has none
-    return (
-        _WINDOWS[0]()
-        if sys.platform == "win32"
-        else time.clock_gettime(time.CLOCK_MONOTONIC)
-    )
+    if sys.platform == "win32":
+        return _WINDOWS[0]()
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def epoch() -> float:
     """Return seconds since 1970; time-machine moves them."""
-    return (
-        _WINDOWS[1]()
-        if sys.platform == "win32"
-        else time.clock_gettime(time.CLOCK_REALTIME)
-    )
+    if sys.platform == "win32":
+        return _WINDOWS[1]()
+    return time.clock_gettime(time.CLOCK_REALTIME)
 
 
 def utc_now() -> datetime:

@@ -44,11 +44,9 @@ def cut(text: str, max_length: int = MAX_LENGTH) -> str:
     """Return the text; if it is longer than `max_length` characters, its start and its
     length.
     """
-    return (
-        text
-        if len(text) <= max_length + _SLACK
-        else f"(the first {max_length} of {len(text)} characters) {text[:max_length]}"
-    )
+    if len(text) <= max_length + _SLACK:
+        return text
+    return f"(the first {max_length} of {len(text)} characters) {text[:max_length]}"
 
 
 def got(value: object) -> str:

@@ -95,11 +95,9 @@ class DesktopFailure:
     def __str__(self) -> str:
         if self.hangs:
             return f"the program under test hangs: {self.text}"
-        return (
-            format_program_end(self.text)
-            if self.of_program
-            else f"the desktop: {self.text}"
-        )
+        if self.of_program:
+            return format_program_end(self.text)
+        return f"the desktop: {self.text}"
 
 
 def format_program_end(program_exit_reason: str, when: str = "") -> str:
@@ -232,11 +230,9 @@ def error_for_run(result: RunResult) -> VncUseError:
         case Outcome.GAVE_UP:
             return AgentFailed(message)
         case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
-            return (
-                AgentFailed(message)
-                if repeats_actions(result)
-                else BudgetExceeded(message)
-            )
+            if repeats_actions(result):
+                return AgentFailed(message)
+            return BudgetExceeded(message)
         case Outcome.DENIED | Outcome.WAITING:
             return PolicyDenied(message)
         case Outcome.BLOCKED:

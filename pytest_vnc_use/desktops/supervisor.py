@@ -171,11 +171,9 @@ class Supervisor:
         for pid in pids:  # it grows meanwhile
             for child in children.get(pid, ()):
                 owner = child if child in self._started else sessions[child]
-                owners[child] = (
-                    owner
-                    if owner in self._started
-                    else owners[pid] or self._marked(child)
-                )
+                if owner not in self._started:
+                    owner = owners[pid] or self._marked(child)
+                owners[child] = owner
                 pids.append(child)
         del owners[os.getpid()]
         return owners

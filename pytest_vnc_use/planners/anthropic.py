@@ -182,11 +182,9 @@ def _zoom(_: Arguments) -> tuple[Action, ...]:
 
 
 def _cursor_position(args: Arguments) -> tuple[Action, ...]:
-    where = (
-        f"you last moved it to pixel {args.pointer} of the screen"
-        if args.pointer
-        else "it was not moved yet"
-    )
+    where = "it was not moved yet"
+    if args.pointer:
+        where = f"you last moved it to pixel {args.pointer} of the screen"
     raise Unreadable(f"'cursor_position' is not supported; {where}")
 
 

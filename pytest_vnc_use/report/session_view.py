@@ -376,7 +376,8 @@ def runs_together(runs: Iterable[RunSummary]) -> list[list[RunSummary]]:
         key = (run.path.parent, ended.test, ended.worker) if ended else run.path
         group = latest.get(key)
         if group is None or ended is None or not _continues(group, ended):
-            latest[key] = group = []
+            group = []
+            latest[key] = group
             together.append(group)
         group.append(run)
     return together

@@ -401,10 +401,11 @@ def make_room(runs_dir: Path, megabytes: int, keep: Iterable[Path]) -> str:
         for path in runs_dir.iterdir()
         if (path / "trace.jsonl").is_file()
     }
-    before = total = sum(sizes.values())
+    before = sum(sizes.values())
     max_bytes = megabytes * _MEGABYTE
-    if total <= max_bytes:
+    if before <= max_bytes:
         return ""
+    total = before
     removed = 0
     bad = 0
     for is_bad, _, _, path in sorted(_removable(sizes, keep)):

@@ -514,15 +514,12 @@ class Policy:
         origin = f"{rule} (in {self.source})" if self.source else rule
         explanation = f"{origin}: {_CONSEQUENCE[kind]}"
         if confirmation := proposal.confirmation:
-            reason = (
-                "the model's service blocks it"
-                if confirmation.blocks
-                else "the model asks for confirmation"
-            )
+            reason = "the model asks for confirmation"
+            if confirmation.blocks:
+                reason = "the model's service blocks it"
             explanation += f"; {reason} because {confirmation.explanation!r}"
-        return Ruling(
-            kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end"
-        )
+        ends_run = (on_deny or self.on_deny) == "end"
+        return Ruling(kind, rule, explanation, ends_run=ends_run)
 
 
 def rule_title(number: int, name: str) -> str:

@@ -281,12 +281,9 @@ class OpenAICompatible:
         if not details["actions"] or sum(details["actions"]) != len(turn.steps):
             return []
         reasoning = details.get("thoughts", "") if with_reasoning else ""
-        model_text = details["message"]["content"]
-        content = (
-            f"<think>\n{reasoning}\n</think>\n\n{model_text}"
-            if reasoning
-            else model_text
-        )
+        content = details["message"]["content"]
+        if reasoning:
+            content = f"<think>\n{reasoning}\n</think>\n\n{content}"
         messages: list[Message] = [{**details["message"], "content": content}]
         steps = iter(turn.steps)
         for call, count in zip(
@@ -401,10 +398,12 @@ class OpenAICompatible:
         actions = 0
         for reading in readings:
             actions += 1 if isinstance(reading, EndOfRun) else len(reading)
-        if actions > (maximum := table.max_actions):
+        if actions > table.max_actions:
+            maximum = (
+                f"{table.max_actions} action{'s' if table.max_actions > 1 else ''}"
+            )
             problem = (
-                f"one turn may hold {maximum} action{'s' if maximum > 1 else ''}, got"
-                f" {actions}; nothing was performed"
+                f"one turn may hold {maximum}, got {actions}; nothing was performed"
             )
             return problem, CALLS_RETRIES
         # Giving up ends the run despite other calls. Success must be visible first, so
@@ -644,11 +643,9 @@ class AgentLog:
     def note(self, request: JsonObject, attempt: Attempt[Any]) -> None:
         """Add a request and its response to the log."""
         short = {**_summary(request), "tools": f"({len(request['tools'])} tools)"}
-        failed = (
-            {"error": str(attempt.result.error)}
-            if isinstance(attempt.result, Failure)
-            else {}
-        )
+        failed: dict[str, str] = {}
+        if isinstance(attempt.result, Failure):
+            failed["error"] = str(attempt.result.error)
         with self._log.open("a", encoding="utf-8") as file:
             for title, body in (
                 ("REQUEST", short),

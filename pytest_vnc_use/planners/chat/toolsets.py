@@ -238,11 +238,9 @@ def _click_at_pointer(
 
 
 def _drag_from_pointer(args: Arguments) -> Action:
-    start = (
-        args.pointer
-        if args.pointer and not args.has_point("start_")
-        else args.point("start_")
-    )
+    start = args.pointer
+    if start is None or args.has_point("start_"):
+        start = args.point("start_")
     return Drag(*start, *args.target())
 
 
@@ -364,12 +362,9 @@ def _drag_to(args: Arguments) -> Action:
 
 
 def _configure(args: Arguments) -> Action:
-    params = args.get("params")
-    settings = (
-        params
-        if isinstance(params, dict)
-        else {name: args.first(name) for name in args.values}
-    )
+    settings = args.get("params")
+    if not isinstance(settings, dict):
+        settings = {name: args.first(name) for name in args.values}
     return CallFunction("configure", dict(settings))
 
 

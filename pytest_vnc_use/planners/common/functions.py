@@ -140,11 +140,7 @@ def _schema_of(
     function: str,
 ) -> JsonObject:
     where = f"parameter {parameter.name!r} of {function!r}"
-    if parameter.kind in (
-        parameter.VAR_POSITIONAL,
-        parameter.VAR_KEYWORD,
-        parameter.POSITIONAL_ONLY,
-    ):
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
         raise SettingsError(
             f"{where} must be a keyword parameter, got {str(parameter)!r}"
         )

@@ -774,7 +774,7 @@ def _details_of(error: JsonObject) -> list[JsonObject]:
 
 
 def _google_retry_s(details: Sequence[JsonObject]) -> float | None:
-    """Return the seconds to wait, or None if no detail of Google's error says so."""
+    """Return the seconds to wait; None if no detail of Google's error has them."""
     for detail in details:
         if str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
             with suppress(ValueError):

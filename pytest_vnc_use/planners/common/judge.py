@@ -100,11 +100,9 @@ class Grid:
     @property
     def description(self) -> str:
         """The grid as text for the model."""
-        box = (
-            "[ymin, xmin, ymax, xmax]"
-            if self.rows_first
-            else "[left, top, right, bottom]"
-        )
+        box = "[left, top, right, bottom]"
+        if self.rows_first:
+            box = "[ymin, xmin, ymax, xmax]"
         return f"{box}, x from 0 to {self.width} and y from 0 to {self.height}"
 
     def region(self, box: Sequence[float] | None, screen: FrameRef) -> Region | None:
@@ -119,12 +117,7 @@ class Grid:
         down = screen.height / self.height
         left, right = (min(max(x, 0.0), self.width) * across for x in xs)
         top, bottom = (min(max(y, 0.0), self.height) * down for y in ys)
-        region = Region(
-            int(left),
-            int(top),
-            round(right),
-            round(bottom),
-        )
+        region = Region(int(left), int(top), round(right), round(bottom))
         has_area = region.left < region.right and region.top < region.bottom
         return region if has_area else None
 

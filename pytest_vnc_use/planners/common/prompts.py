@@ -222,28 +222,22 @@ def format_task(task: str, earlier: Sequence[Turn]) -> str:
             is_long = len(line) > MAX_LINE_LENGTH
             lines.append(f"{line[:MAX_LINE_LENGTH]} …" if is_long else line)
     left_out = len(lines) - MAX_LISTED_STEPS
-    first = [f"- ({left_out} earlier steps)"] if left_out > 0 else []
-    done = (
-        "\n".join(["What was done so far:", *first, *lines[-MAX_LISTED_STEPS:]])
-        if lines
-        else ""
-    )
-    return "\n\n".join(
-        filter(None, [task, REDACTED if SECRET_MARK.search(task) else "", done])
-    )
+    if left_out > 0:
+        lines = [f"- ({left_out} earlier steps)", *lines[left_out:]]
+    paragraphs = [task]
+    if SECRET_MARK.search(task):
+        paragraphs.append(REDACTED)
+    if lines:
+        paragraphs.append("\n".join(["What was done so far:", *lines]))
+    return "\n\n".join(paragraphs)
 
 
 def format_turn(turn: Turn) -> str:
     """Return a turn as a user's message, for when the model's message cannot be sent
     back.
     """
-    return "\n".join(
-        [
-            "So far, in one turn:",
-            *(_format_step(step) for step in turn.steps),
-            "Go on from here.",
-        ]
-    )
+    steps = map(_format_step, turn.steps)
+    return "\n".join(["So far, in one turn:", *steps, "Go on from here."])
 
 
 def _format_step(step: Step) -> str:
@@ -251,25 +245,22 @@ def _format_step(step: Step) -> str:
     elsewhere, and its result.
     """
     call = step.proposal.as_proposed
-    args = ", ".join(
-        f"{name}={value!r}" for name, value in dict(call.get("args", {})).items()
-    )
-    call_text = (
-        f"{call['name']}({args})" if "name" in call else repr(step.proposal.action)
-    )
-    reason = f" ({step.proposal.intent})" if step.proposal.intent else ""
-    return f"- {call_text}{reason}: {format_result(step)}"
+    text = repr(step.proposal.action)
+    if "name" in call:
+        args = [f"{name}={value!r}" for name, value in call.get("args", {}).items()]
+        text = f"{call['name']}({', '.join(args)})"
+    if step.proposal.intent:
+        text += f" ({step.proposal.intent})"
+    return f"- {text}: {format_result(step)}"
 
 
 def problem_of(step: Step) -> str:
     """Return why the action was not performed; "" if it was."""
     if step.error:
         return step.error
-    return (
-        ""
-        if step.ruling.kind == "allow"
-        else f"refused: {step.ruling.explanation or step.ruling.rule}"
-    )
+    if step.ruling.kind == "allow":
+        return ""
+    return f"refused: {step.ruling.explanation or step.ruling.rule}"
 
 
 def typed_result(step: Step) -> str:

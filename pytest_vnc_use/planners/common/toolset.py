@@ -139,15 +139,8 @@ def tool(
     **optional: JsonObject,
 ) -> Tool:
     """Return a row; other keywords are optional arguments."""
-    return Tool(
-        description,
-        read,
-        required or {},
-        optional,
-        ends,
-        shows_screen,
-        needs,
-    )
+    required = required or {}
+    return Tool(description, read, required, optional, ends, shows_screen, needs)
 
 
 @dataclass(frozen=True)
@@ -211,13 +204,11 @@ class Toolset:
         declared = declare_all(functions, taken=(*table.rows, *names))
         self._rows = dict(table.rows)
         self._ends = {name for name, row in table.rows.items() if row.ends}
-        choices = [name for name in table.rows if name not in self._ends]
-        batch = [table.batch] if table.batch else []
         names_of_functions = {declaration.name for declaration in declared}
-        self._excluded = check_excluded(
-            excluded,
-            [*choices, *batch, *names_of_functions],
-        )
+        choices = [name for name in table.rows if name not in self._ends]
+        if table.batch:
+            choices.append(table.batch)
+        self._excluded = check_excluded(excluded, [*choices, *names_of_functions])
         self._missing = {
             name: hint
             for name, hint in table.answered.items()
@@ -233,29 +224,20 @@ class Toolset:
             for name, row in table.rows.items()
             if name not in self._excluded and row.needs not in self._missing
         ]
-        single = [table.describe(rows)] if table.describe else []
-        singles = [row.declaration(name) for name, row in rows if not row.ends]
-        ends = (
-            []
-            if table.ends_inside
-            else [row.declaration(name) for name, row in rows if row.ends]
-        )
-        queued = [declaration.name for declaration in (*singles, *custom)]
-        batches = (
-            [_batch(table, queued)]
-            if table.batch and table.batch not in self._excluded
-            else []
-        )
-        self.declarations = (*(single or singles), *batches, *custom, *ends)
-        listed = (
-            [name for name, _ in rows]
-            if single
-            else [declaration.name for declaration in self.declarations]
-        )
-        self._names = [*listed, *(sorted(self._functions) if single else ())]
-        self.rules = table.rules(
-            [*queued, *(declaration.name for declaration in self.declarations)]
-        )
+        acting = [row.declaration(name) for name, row in rows if not row.ends]
+        queued = [declaration.name for declaration in (*acting, *custom)]
+        declarations = [table.describe(rows)] if table.describe else acting
+        if table.batch and table.batch not in self._excluded:
+            declarations = [*declarations, _batch(table, queued)]
+        declarations = [*declarations, *custom]
+        if not table.ends_inside:
+            declarations += [row.declaration(name) for name, row in rows if row.ends]
+        self.declarations = tuple(declarations)
+        names = [declaration.name for declaration in declarations]
+        self.rules = table.rules([*queued, *names])
+        self._names = names
+        if table.describe:
+            self._names = [*(name for name, _ in rows), *sorted(self._functions)]
 
     def read(self, call: FunctionCall, make_args: MakeArguments) -> Reading:
         """Return the meaning of a call. A batch becomes one proposal for each of its
@@ -349,11 +331,9 @@ class Toolset:
         batch = self.table.batch
         call = self._call_in(item)
         if call is None:
-            example = (
-                "{'action': …}"
-                if self.table.selector == "action"
-                else "{'command': …, 'arguments': …}"
-            )
+            example = "{'command': …, 'arguments': …}"
+            if self.table.selector == "action":
+                example = "{'action': …}"
             return reject_call(
                 FunctionCall(batch, {}),
                 f"an action of a {batch} must be {example}, got {repr(item)[:200]}",

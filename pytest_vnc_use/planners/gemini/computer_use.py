@@ -141,19 +141,16 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         max_output_tokens: int = 8192,
         backoff: Backoff | None = None,
     ) -> None:
-        self._in_browser = (
-            _member("environment", environment, ENVIRONMENTS) == "browser"
-        )
+        asked = _member("environment", environment, ENVIRONMENTS)
+        self._in_browser = asked == "browser"
         older, environment = resolve_tool_format(model, environment)
         if keep_screenshots is not None:
             check_at_least_one(keep_screenshots=keep_screenshots)
         self._keep = keep_screenshots or (None if older or self._in_browser else 3)
         self._shows_first = include_initial_screenshot
-        detects = (
-            can_detect_injection(model)
-            if detect_prompt_injection is None
-            else detect_prompt_injection
-        )
+        detects = detect_prompt_injection
+        if detects is None:
+            detects = can_detect_injection(model)
         read = partial(read_answer, detects_injection=detects)
         super().__init__(gemini_service(model, api_key, base_url), read, backoff)
         declared = declare_all(
@@ -162,10 +159,8 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         functions_of_user = [declaration.name for declaration in declared]
         if self._in_browser and BROWSER_STATE.name not in functions_of_user:
             declared = (*declared, BROWSER_STATE)
-        excluded = check_excluded(
-            excluded_actions or (),
-            [*PREDEFINED_FUNCTIONS, *(declaration.name for declaration in declared)],
-        )
+        choices = (*PREDEFINED_FUNCTIONS, *(function.name for function in declared))
+        excluded = check_excluded(excluded_actions or (), choices)
         declarations = [
             declaration for declaration in declared if declaration.name not in excluded
         ]
@@ -199,11 +194,12 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         generation: dict[str, Any] = {"maxOutputTokens": max_output_tokens}
         if include_thoughts:
             generation["thinkingConfig"] = {"includeThoughts": True}
-        operator = prompts.BROWSER_OPERATOR if self._in_browser else prompts.OPERATOR
+        if system_instruction is None:
+            system_instruction = prompts.OPERATOR
+            if self._in_browser:
+                system_instruction = prompts.BROWSER_OPERATOR
         self._fixed: JsonObject = {
-            "systemInstruction": _user(
-                operator if system_instruction is None else system_instruction
-            ),
+            "systemInstruction": _user(system_instruction),
             "tools": [{"computerUse": computer}, {"functionDeclarations": declared_as}],
             "generationConfig": generation,
         }
@@ -252,11 +248,9 @@ class GeminiComputerUse(ServicePlanner[ModelAnswer[FunctionCall]]):
         `keep_screenshots` or more.
         """
         turns = [*_with_urls([turn for turn in observation.turns if turn.steps])]
-        omitted = (
-            removed_of(len(turns) - self._keep, KEPT_TURNS)
-            if self._keep
-            else removed_of(len(turns), ALL_TURNS)
-        )
+        omitted = removed_of(len(turns), ALL_TURNS)
+        if self._keep:
+            omitted = removed_of(len(turns) - self._keep, KEPT_TURNS)
         steps = steps_of(turns)
         # the screen of the next request
         seen = [*(step.frame_before for step in steps[1:]), observation.frame]
