@@ -54,8 +54,8 @@ CROP_PX = (160, 60)
 """Width and height of a target's image."""
 _SLOW_S = 0.5
 _MAX_SLOW = 3
-"""After so many slow answers in a row, stop asking, so that a heavy page is not
-delayed.
+"""The number of slow answers in a row after which no page is asked any more, so that a
+heavy one is not delayed.
 """
 FIELDS = frozenset(
     {"textbox", "searchbox", "combobox", "spinbutton"}  # ARIA's roles

@@ -120,8 +120,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         hitl_mode: Whether an action that the policy does not decide, or says to ask
             about, makes `run` return `Outcome.WAITING`. Otherwise it is denied.
         settings: All settings, in place of the parameters above and of
-            `planner_options`. They may be replaced: what they say holds from the next
-            run, look or claim on.
+            `planner_options`. They may be replaced; the new ones apply to the next
+            run, look or claim.
         policy: Rules on actions, in place of the policy file of the settings.
         planner: A planner, or a function of the observation, in place of a model.
         judge: Judges claims, in place of the planner's service.

@@ -51,7 +51,7 @@ from pytest_vnc_use.types import (
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 IMAGE_TOKENS = 2500
-"""The most tokens of one image, for a row that does not say. A 1440x900 screen is 1,728
+"""The maximum tokens of one image, if its row has no number. A 1440x900 screen is 1,728
 with Claude.
 """
 _MILLION = 1_000_000

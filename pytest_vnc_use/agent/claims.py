@@ -342,7 +342,7 @@ def _bindable(schema: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 MAX_FRAMES = 8
-"""The most kept frames that `saw` judges, newest first."""
+"""The maximum kept frames that `saw` judges, newest first."""
 CONFIRMING_VOTES = 5
 """The votes that must confirm a claim on a kept frame. Many frames mean many questions,
 so one wrong answer is likely.

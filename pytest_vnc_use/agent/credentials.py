@@ -22,7 +22,7 @@ API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY
 SERVER_KEY_VARIABLE = "VNC_USE_API_KEY"
 """The variable with the key of the server at `base_url`."""
 KEY_COMMAND_S = 60.0
-"""The most seconds that `api_key_command` may take, such as one that asks a password
+"""The maximum seconds that `api_key_command` may take, such as one that asks a password
 store.
 """
 MAX_KEY = 8192

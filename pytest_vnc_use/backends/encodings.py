@@ -114,7 +114,7 @@ def _three_bytes(
 
 
 def _table_of(bits: int) -> npt.NDArray[np.intp]:
-    """Return for each byte the indices of so many bits that it holds.
+    """Return for each byte the indices of `bits` bits each that it holds.
 
     >>> _table_of(4)[0x2F].tolist()
     [2, 15]
@@ -270,8 +270,9 @@ _RAW = 0
 _SOLID = 1
 _MAX_PACKED = 16
 _RUNS = 128
-"""The types of a tile: all pixels, one colour, a palette of so many colours and an index
-for each pixel, runs of colours; above it less 128 colours of a palette, and runs of them.
+"""The types of a tile: all pixels; one colour; up to 16, the number of colours in a
+palette, and an index for each pixel; runs of colours; above that, 128 more than the number
+of colours in a palette, and runs of them.
 """
 _LONG_RUN = 255
 """A byte of a run's length after which it continues."""
@@ -348,8 +349,8 @@ class _Tiles:
         return pixels
 
     def _packed(self, colours: int, height: int, width: int) -> npt.NDArray[np.uint32]:
-        """Read a palette, and an index into it for each pixel: of as few bits as so many
-        colours need.
+        """Read a palette, and an index into it for each pixel: of as few bits as the
+        number of colours needs.
         """
         palette = self._colours(colours)
         bits = 4

@@ -141,12 +141,8 @@ class Pointer:
         pixels.
         """
         width, height = self._connection.framebuffer.size
-        if not (
-            isinstance(x, int)
-            and isinstance(y, int)
-            and 0 <= x < width
-            and 0 <= y < height
-        ):
+        is_whole = isinstance(x, int) and isinstance(y, int)
+        if not is_whole or not 0 <= x < width or not 0 <= y < height:
             raise ActionError(
                 f"the point {(x, y)!r} must be on the screen of {width} x {height}"
                 f" pixels: x from 0 to {width - 1}, y from 0 to {height - 1}"

@@ -67,8 +67,8 @@ def box_of(marked: Mask) -> Region:
 def boxes_of(
     marked: Mask, apart_px: tuple[int, int] = (APART_PX, APART_PX)
 ) -> list[Region]:
-    """Return a box around each group of marked pixels. At least `apart_px` rows, or so
-    many columns, without a marked pixel separate two groups.
+    """Return a box around each group of marked pixels. Groups are separated by rows
+    without a marked pixel, or by columns: at least as many as `apart_px` has for each.
 
     The marked pixels are cut in two at the first such gap, and either half again:
 
@@ -101,8 +101,8 @@ def boxes_of(
 
 
 def _first_gap(is_marked: Mask, apart_px: int) -> int:
-    """Return the number of the row, or column, at which the first gap of at least so
-    many begins; 0 for none.
+    """Return the number of the row, or column, at which the first gap of at least
+    `apart_px` begins; 0 for none.
 
     >>> _first_gap(np.array([True, False, True, False, False, True]), apart_px=2)
     3

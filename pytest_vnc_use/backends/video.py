@@ -37,8 +37,8 @@ spinner.
 """
 MAX_FRAMES = 600
 MAX_BYTES = 64 << 20
-"""The most frames of a video, and the most memory for what changed in them. Of a longer
-run the last frames are kept.
+"""The maximum frames of a video, and the maximum memory for what changed in them. Of a
+longer run the last frames are kept.
 """
 MAX_SIDE = 16_383
 """The largest width and height, in pixels, that a key frame of VP8 can have."""

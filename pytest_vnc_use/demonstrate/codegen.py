@@ -129,11 +129,11 @@ def _recording(
     claims: Sequence[str],
     changed: Region | None,
 ) -> Recording:
-    reason = (
-        "a user confirmed it when it was recorded"
-        if request.expect
-        else "proposed when it was recorded, never judged"
-    )
+    reason = "proposed when it was recorded, never judged"
+    confirmed_by = "body"
+    if request.expect:
+        reason = "a user confirmed it when it was recorded"
+        confirmed_by = "user"
     end = demonstration.end
     height, width = end.pixels().shape
     judged = tuple(
@@ -147,7 +147,6 @@ def _recording(
         )
         for claim in claims
     )
-    confirmed_by = "user" if request.expect else "body"
     run = demonstration.model_copy(
         update={"claims": judged, "confirmed_by": confirmed_by}
     )
@@ -204,11 +203,9 @@ def proposed_test(trace: Trace, name: str) -> str:
         raise SettingsError(
             f"the name of a test must be letters, digits and underscores, got {name!r}"
         )
-    judged = (
-        "The claims above are judged"
-        if trace.started.expect
-        else "The end state of the task is judged"
-    )
+    judged = "The end state of the task is judged"
+    if trace.started.expect:
+        judged = "The claims above are judged"
     return test_source(
         name if name.startswith("test_") else f"test_{name}",
         f"Proposed from the run {trace.started.run_id}.",

@@ -385,7 +385,7 @@ class Draft:
 
 
 def _frame_of(screen: Screen) -> Frame:
-    """Return the frame of a screen, which is at hand if this session has seen it."""
+    """Return the frame of a screen, without encoding it if this session has seen it."""
     pixels = screen.pixels
     if isinstance(pixels, FramePixels):
         return pixels.frame
@@ -449,7 +449,7 @@ def format_kept(runs_dir: Path, test: str) -> str:
 
 
 def text_of_kept(count: int) -> str:
-    """Return how to continue a draft of so many steps; "" for none."""
+    """Return how to continue a draft of `count` steps; "" for none."""
     if not count:
         return ""
     kept, them = ("step is", "it") if count == 1 else ("steps are", "them")

@@ -68,7 +68,7 @@ _CAPTURE_INTERVAL_S = 0.25
 _MOVES_S = 1.35
 """The time for which a moving part is watched to know it as a caret.
 
-A part that does not change in that time counts as resting.
+A part that does not change in that time is taken as still.
 """
 _SAMPLE_S = 0.15
 """The longest time between two looks at a moving part."""
@@ -77,8 +77,8 @@ _FRAMES = 8
 every `_CAPTURE_INTERVAL_S`.
 """
 _AT_HAND = 4
-"""The most screens whose pixels are kept as they are: decoding one takes longer than a
-click may.
+"""The maximum screens whose pixels stay decoded: decoding one takes longer than a click
+may.
 """
 _REPEAT_S = 30.0
 """The longest wait for the screen before an action that is repeated."""
@@ -441,8 +441,8 @@ class ManualSession:
 
 
 class FramePixels:
-    """The pixels of a frame. Those of the newest are at hand; of all others, which are
-    many, only the PNG is kept.
+    """The pixels of a frame. Those of the newest frames stay decoded; of the others, which
+    are many, only the PNG is kept.
     """
 
     def __init__(self, frame: Frame) -> None:
@@ -451,7 +451,7 @@ class FramePixels:
         self._at_hand: Frame | None = frame
 
     def __call__(self) -> Pixels:
-        """Return them; decoded, if they are not at hand."""
+        """Return the pixels, from the PNG if they were not kept."""
         frame = self._at_hand
         return pixels_in(frame) if frame else pixels_of(self.frame.png)
 

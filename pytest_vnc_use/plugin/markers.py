@@ -302,7 +302,7 @@ def _without_values(
     if values.issuperset(parameters):
         return [], []
     sets = _sets_of(item, parameters)
-    # An id may be hidden: then none says which parameters it is of.
+    # An id may be hidden: then it is unknown which parameters an id belongs to.
     if len(sets) != len(ids):
         return [*parameters], [*ids]
     kept_parameters: list[str] = []

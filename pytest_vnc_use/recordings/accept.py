@@ -173,8 +173,8 @@ class Review:
         values: Mapping[str, str] | None = None,
         is_over: bool = False,
     ) -> Answer:
-        """Return the answer about a screen that the gate after so many steps of a
-        segment is closed to: one that holds already, or the reviewer's.
+        """Return the answer about a screen at which the gate after `number` steps of a
+        segment stays closed: an earlier answer that holds, or the reviewer's.
 
         The `values` are those that are other than recorded, with what they are. Once
         the task `is_over`, it cannot be continued.

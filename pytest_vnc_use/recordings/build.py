@@ -41,7 +41,7 @@ _READING = frozenset({"get_browser_state", "list_elements"})
 `vnc_elements`.
 """
 _MAX_TRANSIENTS = 4
-"""The most frames kept with a step as possible transient frames."""
+"""The maximum frames kept with a step as possible transient frames."""
 
 
 class Meter:

@@ -42,7 +42,7 @@ from pytest_vnc_use.types import Click, Frame, FrameRef, MouseDown, Region, Step
 from pytest_vnc_use.types.actions import Point, points
 
 _MAX_CAPTION = 80
-"""The most characters of a step's caption in the first line of a message."""
+"""The maximum characters of a step's caption in the first line of a message."""
 _AT_END = "at the end"
 
 
@@ -52,8 +52,8 @@ def gate_to(
     masks: tuple[Region, ...] = (),
     earlier: Screen | None = None,
 ) -> Gate:
-    """Return the gate to the screen after so many steps of a segment, with more masks
-    than that screen has; `earlier` is the screen before the segment's first.
+    """Return the gate to the screen after `number` steps of a segment, with `masks`
+    beside those of the screen; `earlier` is the screen before the segment's first.
     """
     screen = segment.screens[number]
     screen_before = earlier
@@ -328,7 +328,7 @@ class Course:
         return self._position
 
     def _gate_to(self, number: int) -> Gate:
-        """Return the gate to the screen after so many steps, with all masks."""
+        """Return the gate to the screen after `number` steps, with all masks."""
         screen = self.segment.screens[number]
         masks = self.allowances.masks_on(screen)
         made = gate_to(self.segment, number, masks, self._earlier)
@@ -471,7 +471,7 @@ class Course:
         ]
 
     def is_open(self, number: int, seen: Pixels) -> bool:
-        """Return whether the gate after so many recorded steps is open to a screen, but
+        """Return whether the gate after `number` recorded steps is open to a screen, but
         for what was accepted.
         """
         made = self._gate_to(number)

@@ -92,26 +92,26 @@ _BORDER_PX = 3
 _THIN_PX = 4
 """The largest width of a border or a line, on a screen on which all is twice as large."""
 _LONG_PX = 20
-"""The least length of a border's side. Letters are shorter, and an O is a ring too."""
+"""The smallest length of a border's side. Letters are shorter, and an O is a ring too."""
 _COVERED = 0.75
-"""The least share of a border's side that differs: its corners may be round."""
+"""The smallest share of a border's side that differs: its corners may be round."""
 _BLOCK_PX = 18
-"""The least height of a button."""
+"""The smallest height of a button."""
 _ROWS_PX = 2
 """The largest gap between the rows of one line of text, as below the dot of an i."""
 _LETTERS_PX = 3
 """The largest gap between the letters of one word."""
 _RECOLOURED_SHARE = 0.75
-"""The least share of a difference's region that has another colour in another theme."""
+"""The smallest share of a difference's region that another theme colours otherwise."""
 _SAME_EDGES = 0.8
-"""The least share of the edges of either screen that the other one has too: 1.0 for
+"""The smallest share of the edges of either screen that the other one has too: 1.0 for
 GTK's themes.
 """
 _RECOLOURED_REGION = 0.1
-"""The least share of the screen that such a region covers: below it is a button."""
+"""The smallest share of the screen that such a region covers: a button covers less."""
 _NEARLY_ALL = 0.95
-"""The least share of a difference's pixels that lies within a window in another theme:
-beside it a clock may differ.
+"""The smallest share of a difference's pixels that lies within a window in another
+theme: beside it a clock may differ.
 """
 _FIRST_SCREEN_SHARE = 0.02
 """The largest share of a first screen that masks may hide: a clock. With more it may be
@@ -120,7 +120,7 @@ another screen.
 _CLOCK_WIDER = 0.3
 """The largest share by which a clock's text is wider than it was: 9:59 and 10:00."""
 _PLAIN = 0.5
-"""The least share of one colour around a difference on a plain background, on which
+"""The smallest share of one colour around a difference on a plain background, on which
 lines and cells are seen.
 """
 
@@ -174,7 +174,7 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
 
 def other_machine(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return in a sentence or two how this machine differs from the recording's; "" if
-    nothing is known to.
+    no difference is known.
     """
     fonts: list[str] = []
     others: list[str] = []

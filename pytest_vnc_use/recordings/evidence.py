@@ -375,7 +375,7 @@ class RecordedJudge:
 
 
 def _ask_reviewer(known: KnownAnswer, nearest: Compared, problem: str) -> Answer:
-    """Return whether a claim holds, by a reviewer; no where there is none."""
+    """Return a reviewer's answer whether a claim holds; no if there is no reviewer."""
     review = known.allowances.review
     if review is None or nearest.mismatch is None:
         return NO
@@ -539,7 +539,7 @@ class Answers:
 
     def announce(self, claim: str, run: SegmentRun | None, *, is_healed: bool) -> str:
         """Announce, in a run, that the evidence for a claim is not shown again, and
-        return that; "" if it is, or there is none.
+        return the announcement; "" if it is shown, or there is no evidence.
         """
         compared = self._compared.get(claim)
         known = compared.known if compared else None

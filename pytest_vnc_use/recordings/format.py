@@ -359,7 +359,7 @@ class Segment(_Identified):
         return (*(step.screen for step in self.steps), self.end)
 
     def points_at(self, number: int) -> tuple[Point, ...]:
-        """Return where the step after so many others acts; nowhere at the end."""
+        """Return where the step that follows `number` steps acts; nowhere at the end."""
         if number == len(self.steps):
             return ()
         return points(self.steps[number].action)
@@ -393,12 +393,8 @@ class Segment(_Identified):
         """Return why the recording judges not all these claims, or without any, not the
         end; "" if it does.
         """
-        if not claims:
-            return (
-                ""
-                if self.confirmed_by != "body"
-                else "no user or judge confirmed its recording's end"
-            )
+        if not claims and self.confirmed_by == "body":
+            return "no user or judge confirmed its recording's end"
         judged = {
             evidence.claim for evidence in self.claims if evidence.verdict != "read"
         }

@@ -126,8 +126,8 @@ class Gate:
 
     @property
     def caret(self) -> Region | None:
-        """The caret that alone tells whether the step before had its effect; None where
-        other pixels tell.
+        """The caret that alone shows whether the step before had its effect; None where
+        other pixels do.
         """
         return self.step.caret if self.step else None
 

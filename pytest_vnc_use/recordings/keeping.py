@@ -105,8 +105,8 @@ class KeptRecording:
         return answers
 
     def check_size(self, width: int, height: int) -> None:
-        """Raise RecordingError if a screen of so many pixels has another size than the
-        recorded ones.
+        """Raise RecordingError if a screen of this width and height, in pixels, has
+        another size than the recorded ones.
         """
         recorded = self.recording.screen_size if self.recording else None
         if recorded not in (None, (width, height)):

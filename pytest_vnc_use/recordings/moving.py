@@ -45,7 +45,7 @@ STABLE_S = 1.2
 recorded.
 """
 _GIVE_UP_S = 3.8
-"""How much longer than that a screen is waited for that never becomes stable."""
+"""How much longer than `STABLE_S` the wait for a stable screen may take."""
 _APPEARED_WITHIN_S = 0.1
 """How exactly the time of the last change is found."""
 _SAMPLE_S = 0.15
@@ -57,14 +57,14 @@ _BLINK_SAMPLES = 11
 _REST_SAMPLES = 10
 """They cover the rest of `STABLE_S` of a part that has just changed for good."""
 MAX_VARIANTS = 4
-"""The most variants of a blinking part. With more it is a spinner or a video."""
+"""The maximum variants of a blinking part. With more it is a spinner or a video."""
 _MIN_TURNS = 2
 """How often a part must have shown each variant to blink."""
 _REACH_PX = 4
 """How far a moving part may extend beyond the tiles where it was seen to move."""
 _CLEAR_PX = 16
-"""The number of resting rows between a caret and anything else that moves, needed to
-tell them apart.
+"""The number of unchanged rows between a caret and anything else that moves: with fewer
+they cannot be distinguished.
 """
 _MIN_BAR_PX = 8
 """The smallest height of a caret that stands apart from other moving parts."""
@@ -75,7 +75,7 @@ def stable_screen(
     stable_s: float = STABLE_S,
     acted_at: float | None = None,
 ) -> Screen:
-    """Wait until the screen has been stable for so long; return it with its dynamic
+    """Wait until the screen has been stable for `stable_s`; return it with its dynamic
     regions, and when it appeared after what was done at `acted_at`. Raises
     DesktopError.
 
@@ -107,7 +107,7 @@ def stable_screen(
 
 
 def _sample(controller: Controller, moving: Moving, count: int) -> None:
-    """Add so many samples, but none to what holds only carets."""
+    """Add `count` samples, but none to what holds only carets."""
     if moving.is_known:
         return
     for _ in range(count):

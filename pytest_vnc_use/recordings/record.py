@@ -222,7 +222,7 @@ class RecordedTest:
             allowances.recorded_masks += tuple(masks)
 
     def queue_tasks(self, count: int) -> None:
-        """Note that so many tasks begin one right after the other: the gates of each
+        """Note that `count` tasks follow one another without a pause: the gates of each
         watch the end of the one before, in place of a wait.
         """
         self._queued = count

@@ -30,7 +30,7 @@ from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Region
 
 MAX_DIFFERENCES = 4
-"""The most places that may differ. With more it is another screen: other fonts, another
+"""The maximum places that may differ. With more it is another screen: other fonts, another
 theme, another list.
 """
 MAX_LEARNT_SHARE = 0.005
@@ -305,7 +305,7 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
 
 
 def _left_of(length: int, moved_by: int) -> slice:
-    """Return which of so many rows, or columns, are left once they are moved.
+    """Return which of `length` rows, or columns, are still there after a move.
 
     >>> _left_of(9, 1), _left_of(9, -1)
     (slice(1, 9, None), slice(0, 8, None))

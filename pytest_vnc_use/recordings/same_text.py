@@ -1,7 +1,7 @@
 """Lines of text that are drawn differently and read the same.
 
 Screens are compared pixel by pixel. A browser draws the same page in more than one way,
-though, and three of these ways are no difference:
+though, and three kinds of change leave the text the same:
 
 1. A line of text stands one pixel higher or lower, and is otherwise equal to the bit.
 2. A line of text starts at another fraction of a pixel: nearly all its edges differ a
@@ -58,10 +58,10 @@ GAP = 1.5
 fixed-width font beside a word without tall letters.
 """
 LEAST_SPACE_PX = 4
-"""The least width of that gap: what was found of a line is a pixel high at first."""
+"""The smallest width of that gap: what is found of a line is a pixel high at first."""
 DOT_GAP_PX = 4
-"""The most blank rows between the dots of a line and its letters, where no letter is as
-high as the dots.
+"""The maximum blank rows between the dots of a line and its letters, where no letter is
+as high as the dots.
 """
 BORDER_PX = 3
 """How far a border reaches beyond the text beside it."""
@@ -174,7 +174,7 @@ def _crops(
     line: Region, recorded: Pixels, now: Pixels, ink: Mask, background: int
 ) -> tuple[Pixels, Pixels] | None:
     """Return a line of both screens with a ring of its background around it; None if
-    something touches the line, so that it is none.
+    something touches the line, so that it is no line of text.
     """
     crop = line.grown(1, ink.shape)
     shown = crop.part_of(ink)
@@ -214,7 +214,7 @@ def _ink(recorded: Pixels, now: Pixels, background: int, ignored: Mask | None) -
 
 def line_around(box: Region, ink: Mask, gap_px: int = 0) -> Region:
     """Return the line of text that a box belongs to: up and down to a gap of more than
-    so many blank rows, and to the sides to a border, or to a gap wider than a space.
+    `gap_px` blank rows, and to the sides to a border, or to a gap wider than a space.
 
     A wider line may have higher letters, and a higher one a wider space, so both grow
     in turn until neither does:
@@ -258,8 +258,8 @@ def lines_beside(ink: Mask, box: Region, axis: int) -> npt.NDArray[np.intp]:
 def grown_ends(
     kinds: npt.NDArray[np.intp], start: int, stop: int, gap_px: int
 ) -> tuple[int, int]:
-    """Return the ends of the ink around a stretch, across gaps of so many blank lines,
-    up to a border.
+    """Return the ends of the ink around a stretch, across gaps of up to `gap_px` blank
+    lines, up to a border.
 
     >>> kinds = np.array([INK, BLANK, BLANK, INK, BLANK, INK, INK, BORDER])
     >>> grown_ends(kinds, 5, 6, gap_px=1)
@@ -271,7 +271,7 @@ def grown_ends(
 
 
 def _reach(outward: npt.NDArray[np.intp], gap_px: int) -> int:
-    """Return how many lines the ink reaches outward, across gaps of so many."""
+    """Return how many lines the ink reaches outward, across gaps of `gap_px` lines."""
     reached = 0
     blank = 0
     for number, kind in enumerate(outward, 1):

@@ -35,7 +35,7 @@ and these may be others at the new place: hence the smaller one.
 _OWN_PX = (12, 12)
 """The crop that holds nothing but what is clicked. Text or an icon leaves ink in it."""
 _MAX_PLACES = 4_000
-"""The most places at which a crop is looked for."""
+"""The maximum places at which a crop is looked for."""
 
 
 def why_moved(point: Point, recorded: Pixels, seen: Pixels) -> str:

@@ -50,10 +50,10 @@ _OTHER_S = 3.5
 _OTHER_REST_S = 3.0
 _SLOWER = 5.0
 _OTHER_SHARE = 0.05
-"""When a screen is another one and stays so: after this time, if it has been stable for
-so long, and if the recorded one came so many times sooner. Without a reviewer that is
-concluded of a first screen only, and if the tiles that differ are this share of it or
-more.
+"""When a screen is another one, and not only late: it is shown `_OTHER_S` after the wait
+began, has been stable for `_OTHER_REST_S`, and the recorded one came `_SLOWER` times
+sooner. Without a reviewer that is concluded of a first screen only, and if at least
+`_OTHER_SHARE` of its tiles differ.
 
 A machine with a load of 8 on two cores is four to five times slower than a quiet one. A
 program that takes long to start may rest on a splash screen for long; its recording
@@ -63,8 +63,8 @@ _LONG_S = 2.0
 """The time after which listeners learn that the replay waits."""
 _AS_RECORDED = 3.0
 _MAX_WAIT_S = 600.0
-"""How many times as long as it was recorded a gate is waited for, and how long at most:
-another machine, or one with other work, is slower.
+"""The longest wait for a gate: this many times as long as its screen took when it was
+recorded, and never longer than `_MAX_WAIT_S`: another machine, or a busy one, is slower.
 """
 _NEAR_PX = 20
 """The distance within which two clicks are near each other. For programs that is 5 of
@@ -242,7 +242,7 @@ class GateWaiter:
         return self._rests(spent_s, course.screen.appeared_s)
 
     def _rests(self, spent_s: float, recorded_s: float) -> bool:
-        """Return whether the screen rests, and has been waited for longer than it took
+        """Return whether the screen is stable, and the wait has been much longer than
         when it was recorded.
         """
         if spent_s < max(_OTHER_S, _SLOWER * recorded_s):
@@ -251,8 +251,8 @@ class GateWaiter:
 
 
 def longest_wait_s(screen: Screen, limit_s: float) -> float:
-    """Return the longest wait for a recorded screen, in seconds: some times what it
-    took when it was recorded, if that is more than `limit_s`.
+    """Return the longest wait for a recorded screen, in seconds: several times as long
+    as it took when it was recorded, if that is more than `limit_s`.
     """
     return max(limit_s, min(_AS_RECORDED * screen.appeared_s, _MAX_WAIT_S))
 

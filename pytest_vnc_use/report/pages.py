@@ -218,7 +218,7 @@ def write_run_page(run: Path, directory: Path) -> None:
     if not _is_in(run, directory):
         return
     _write_run(run, run, compare="failed")
-    # for who looks at it before the session ends
+    # so that it can be read before the session ends
     for name in SHARED:
         if not (directory / name).exists():
             write_atomically(directory / name, shared_text(name).encode())

@@ -139,7 +139,7 @@ class Region:
         return Region(left, top, right, bottom)
 
     def moved(self, across: int, down: int) -> Region:
-        """Return the region moved by so many pixels to the right, and so many down."""
+        """Return the region moved to the right by `across` pixels, and down by `down`."""
         left = self.left + across
         top = self.top + down
         return Region(left, top, self.right + across, self.bottom + down)

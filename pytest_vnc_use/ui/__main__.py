@@ -24,7 +24,7 @@ def main() -> None:
     )
     sys.stdout.close()
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    # while a page is open, who reads the session's output waits for no end of it
+    # the reader of the session's output must not wait until the last page is closed
     os.dup2(nowhere, 2)
     os.close(nowhere)
     server.end_when_idle()

@@ -17,8 +17,8 @@ class Corrections:
         self._path = path
 
     def place_of(self, claim: str) -> str:
-        """Return the line that has a claim; where none has it, or more than one, say
-        so without a number.
+        """Return the line that has a claim; without a number if no line has it, or several
+        have it.
         """
         number = self._line_of(claim)
         if not number:

@@ -607,11 +607,11 @@ def _marked(sent: Mapping[str, Any]) -> Marked:
 
 
 def key_name(key: str, code: str, *, is_chord: bool) -> str:
-    """Return the name of a browser's key: of what it makes (`key`), or of its place
-    (`code`) where only that tells it.
+    """Return the name of a browser's key: of the character it makes (`key`), or of its
+    position (`code`) where only that identifies the key.
 
-    The place tells left from right, the number pad's Enter, and letters and digits of a
-    chord on a keyboard that makes others. Raises ActionError if no key has such a name.
+    The position distinguishes left from right, the number pad's Enter, and letters and
+    digits of a chord on a keyboard that makes others. Raises ActionError if no key has such a name.
     """
     is_foreign = len(key) == 1 and not key.isascii()
     if key in ("Shift", "Control", "Alt", "Meta", "OS") or code == "NumpadEnter":

@@ -59,8 +59,8 @@ class Asked:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Asked:
-        """Return the question with its differences. They are the whole screen where
-        nothing tells where it differs.
+        """Return the question with its differences: the whole screen if it is unknown
+        where it differs.
         """
         recorded, seen = (pixels_of(b64decode(png)) for png in facts["images"][:2])
         boxes = [Region(*box) for box in facts["boxes"]]
@@ -126,8 +126,8 @@ class RoundGroup:
         return False
 
     def is_part_of(self, asked: Asked) -> bool:
-        """Return whether a question has all differences of this group, which are none of
-        what a model did in CI; of a claim, the same ones.
+        """Return whether a question has all differences of this group. No question has
+        those of what a model did in CI; one about a claim must have exactly the same.
         """
         if asked.facts["claim"] or not self.differences:
             return self.differences == asked.differences
