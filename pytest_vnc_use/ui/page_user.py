@@ -8,7 +8,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -122,6 +122,7 @@ class PageUser:
         """The values of the newest task that is recorded by hand."""
         self._recording = ""
         """The name of the recording that is replayed; "" for the test's own."""
+        self._shown = _ShownSteps()
 
     def record(
         self,
@@ -201,13 +202,14 @@ class PageUser:
         return self.draft
 
     def _keep_draft(self, actions: Sequence[DemonstratedAction]) -> None:
-        """Keep what was done so far, and say so on the page. Raises
-        RunDirectoryUnwritable.
-        """
+        """Keep what was done so far as a draft, and show on the page whether it is."""
         if self.draft is None:
             return
         before = self.draft.count
-        self.draft.keep(actions)
+        try:
+            self.draft.keep(actions)
+        except RunDirectoryUnwritable as exc:
+            self._notify(f"what you do is not kept as a draft: {exc}")
         if self.draft.count != before:
             self._send_draft()
 
@@ -331,54 +333,20 @@ class PageUser:
 
         First repeat what is `due`; if that was all of a task, it has an answer.
         """
-        repeats = due.steps
         desktop = leasing.vnc_behind(controller)
         hidden = controller if isinstance(controller, RedactingController) else None
-        shown: list[str] = []
-        noticed = str(facts["notice"])
-        cropped: dict[int, Screen] = {}
-
-        def show(actions: Sequence[DemonstratedAction]) -> None:
-            steps = [self._caption(action) for action in actions]
-            if steps != shown:
-                shown[:] = steps
-                update_page()
-
-        def keep(actions: Sequence[DemonstratedAction]) -> None:
-            try:
-                self._keep_draft(actions)
-            except RunDirectoryUnwritable as exc:
-                notify(f"what you do is not kept as a draft: {exc}")
-
-        def notify(problem: str) -> None:
-            update_page(f"after step {len(shown)}: {problem}" if shown else problem)
-
-        def update_page(notice: str | None = None) -> None:
-            nonlocal noticed
-            if notice is not None:
-                noticed = notice
-            crops = {}
-            for index, action in enumerate(session.demonstration.steps):
-                if action.screen and cropped.get(index) is not action.screen:
-                    cropped[index] = action.screen
-                    crops[str(index)] = _crop(action)
-            self._link.send(
-                type="recorded",
-                id=number,
-                steps=shown,
-                notice=self._hide(noticed),
-                crops=crops,
-            )
-
         session = ManualSession(
             desktop,
-            notify,
+            self._notify,
             self._elements_of,
             hidden and hidden.over(desktop),
-            show,
-            keep,
+            self._show_steps,
+            self._keep_draft,
         )
-        inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
+        steps = session.demonstration.steps
+        self._shown = _ShownSteps(steps, str(facts["notice"]))
+        size = desktop.size
+        inbox = _Inbox(session, size, self._secrets, self._notify, watcher.hurry)
         if self.draft:
             inbox.on_marked = self.draft.mark
         screen: Framebuffer | _RedactedScreen = desktop.screen
@@ -403,24 +371,46 @@ class PageUser:
             _shown(watcher, screen),
             self._link.asking(inbox.receive, **question) as number,
         ):
-            if repeats:
+            self._shown.question = number
+            if due.steps:
                 inbox.is_closed = True
-                count = "1 step" if len(repeats) == 1 else f"{len(repeats)} steps"
-                update_page(f"repeating {count} on a fresh desktop")
+                count = len(due.steps)
+                shown_count = "1 step" if count == 1 else f"{count} steps"
+                self._update_page(f"repeating {shown_count} on a fresh desktop")
                 masks = [mark.region for mark in due.marked if not mark.claim]
-                is_repeated = session.repeat(repeats, tuple(masks))
+                is_repeated = session.repeat(due.steps, tuple(masks))
                 inbox.is_closed = False
                 if self.draft:
-                    self.draft.note_repeated(session.demonstration.steps)
+                    self.draft.note_repeated(steps)
                 if is_repeated:
-                    update_page(str(facts["notice"]))
+                    self._update_page(str(facts["notice"]))
                 if is_repeated and due.answer:
                     inbox.receive(due.answer)
             try:
                 end = session.run()
             finally:  # after Ctrl-C too
-                keep(session.demonstration.steps)
+                self._keep_draft(steps)
         return inbox.answer, session, end
+
+    def _show_steps(self, steps: Sequence[DemonstratedAction]) -> None:
+        captions = [self._caption(step) for step in steps]
+        if captions != self._shown.captions:
+            self._shown.captions = captions
+            self._update_page(self._shown.notice)
+
+    def _notify(self, problem: str) -> None:
+        count = len(self._shown.captions)
+        self._update_page(f"after step {count}: {problem}" if count else problem)
+
+    def _update_page(self, notice: str) -> None:
+        self._shown.notice = notice
+        self._link.send(
+            type="recorded",
+            id=self._shown.question,
+            steps=self._shown.captions,
+            notice=self._hide(notice),
+            crops=self._shown.new_crops(),
+        )
 
     def judge(
         self, claim: str, frame: Frame, *, timeout_s: float, report: Report
@@ -469,6 +459,30 @@ class PageUser:
 
     def _hide(self, text: str) -> str:
         return self._ambient.hide(self._declared.hide(text))
+
+
+@dataclass(eq=False)
+class _ShownSteps:
+    """The steps that a user has done by hand, as the page shows them."""
+
+    steps: Sequence[DemonstratedAction] = ()
+    notice: str = ""
+    captions: list[str] = field(default_factory=list)
+    question: str = ""
+    """The ID of the question about them."""
+    _screens: dict[int, Screen] = field(default_factory=dict)
+    """The screens of which the page has a crop, by the index of the step."""
+
+    def new_crops(self) -> dict[str, str]:
+        """Return the image of each target that the page does not have yet, by the index
+        of its step.
+        """
+        crops = {}
+        for index, step in enumerate(self.steps):
+            if step.screen and self._screens.get(index) is not step.screen:
+                self._screens[index] = step.screen
+                crops[str(index)] = _crop(step)
+        return crops
 
 
 def _is_answered(due: DoneTask, claims: Sequence[str]) -> bool:
