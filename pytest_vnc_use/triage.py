@@ -210,18 +210,6 @@ SETTINGS = "settings"
 tested.
 """
 
-CLASSES: dict[Triage, type[VncUseError]] = {
-    "product": ProductFailed,
-    "agent": AgentFailed,
-    "infra": InfraError,
-    "budget": BudgetExceeded,
-    "policy": PolicyDenied,
-    "inconclusive": Inconclusive,
-}
-"""The exception class of each triage, for `except`, `pytest.raises` and `--only-rerun`
-of pytest-rerunfailures.
-"""
-
 
 def error_for_run(result: RunResult) -> VncUseError:
     """Return the exception for a run that did not end as done."""
