@@ -1,4 +1,4 @@
-"""Text from a model, a program or a server, made safe for a terminal and a report."""
+"""Text for a terminal and a report, and what makes that of others safe for them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def plain(text: str) -> str:
         return text
     hidden = {character for character in text if not character.isprintable()}
     return text.translate(dict.fromkeys(map(ord, hidden), " "))
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 step` or `2 steps`."""
+    return f"{number} {noun if number == 1 else f'{noun}s'}"
 
 
 HIDDEN_QUERY = "?…"

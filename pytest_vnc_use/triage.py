@@ -48,8 +48,8 @@ from pytest_vnc_use.errors import (
     causes,
 )
 from pytest_vnc_use.errors.causes import named, text_of
-from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
+from pytest_vnc_use.plain_text import cut, plain
+from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end
 from pytest_vnc_use.types import REPEATED_NOTE, Outcome, RunResult, Triage
 from pytest_vnc_use.types.protocols import Desktop
 

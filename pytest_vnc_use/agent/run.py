@@ -25,7 +25,7 @@ from pytest_vnc_use.errors import (
     VncUseError,
     causes,
 )
-from pytest_vnc_use.plain_text import cut, without_query
+from pytest_vnc_use.plain_text import cut, plain, without_query
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.runs.directory import (
     RunDirectory,
@@ -34,7 +34,7 @@ from pytest_vnc_use.runs.directory import (
     read_trace,
     to_json,
 )
-from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, live_name, plain
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, live_name
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (

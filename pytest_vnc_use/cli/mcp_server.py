@@ -37,6 +37,7 @@ from pytest_vnc_use.errors import (
     VncUseError,
     install_hint,
 )
+from pytest_vnc_use.plain_text import line, plain
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.runs.directory import RunDirectory, Trace, read_trace
 from pytest_vnc_use.runs.redactor import Redactor
@@ -44,9 +45,7 @@ from pytest_vnc_use.runs.transcript import (
     RunEntry,
     RunSummary,
     format_caption,
-    line,
     line_of,
-    plain,
     step_line,
     summary_of,
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.errors import RecordingError, SettingsError
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.recordings.changes import format_accepted
 from pytest_vnc_use.recordings.format import Recording, named_screens
 from pytest_vnc_use.recordings.masks import format_concerned
@@ -245,7 +246,7 @@ def _list(arguments: argparse.Namespace) -> int:
             test = os.path.relpath(path.parents[3] / recording.test)
             users.setdefault(used, []).append(test)
     for path, tests in users.items():
-        count = f"{len(tests)} test{'' if len(tests) == 1 else 's'}"
+        count = count_of(len(tests), "test")
         recorded = read_recording(path) if path.exists() else None
         task = repr(recorded.segments[0].task) if recorded else "not recorded"
         print(f"{os.path.relpath(path.parent)}: {task}, {count}")

@@ -14,10 +14,10 @@ from pathlib import Path
 from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
+from pytest_vnc_use.plain_text import count_of, line, plain
 from pytest_vnc_use.report.results import RESULTS, write_results
 from pytest_vnc_use.report.summaries import append_job_summary, lines
 from pytest_vnc_use.runs.progress import can_show
-from pytest_vnc_use.runs.transcript import line, plain
 
 _DEFAULT = "vnc-report"
 EPILOG = f"""\
@@ -146,7 +146,7 @@ def _report(arguments: argparse.Namespace) -> int:
         one_file=arguments.one_file,
         note_progress=_progress_line(len(runs)),
     )
-    print(line(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
+    print(line(f"{count_of(len(runs), 'run')} in {page}"))
     if whole is None:
         for problem in problems:
             print(line(problem))

@@ -39,12 +39,12 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.interactive import has_user
-from pytest_vnc_use.plain_text import HIDDEN_QUERY, cut, without_query
+from pytest_vnc_use.plain_text import HIDDEN_QUERY, cut, line, plain, without_query
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.directory import path_of, read_trace
 from pytest_vnc_use.runs.progress import LiveLine, can_show
 from pytest_vnc_use.runs.redactor import Secrets
-from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
+from pytest_vnc_use.runs.transcript import only_waiting, step_line
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
 from pytest_vnc_use.settings.layers import absolute_desktop
 from pytest_vnc_use.settings.settings import FIELDS, Settings

@@ -19,7 +19,7 @@ import pytest
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunDirectoryError
-from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.plain_text import count_of, line
 from pytest_vnc_use.plugin import costs
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import (
@@ -228,7 +228,7 @@ class _ResultsCollector:
         interrupted = len(tests) - len(ended)
         if self._is_interrupted and interrupted:
             counted = replace(results, tests=tuple(ended))
-            text = f"{_count(interrupted, 'test')} did not end, as the session was"
+            text = f"{count_of(interrupted, 'test')} did not end, as the session was"
             suffix = ""
             if self._settings.record in ALWAYS_WRITES:
                 suffix = "; nothing was recorded of it"
@@ -539,7 +539,7 @@ def _counted(noun: str, texts: Iterable[str]) -> Iterator[str]:
     """Yield each text with the number of its occurrences."""
     numbers = Counter(texts)
     for text, number in sorted(numbers.items()):
-        yield f"{_count(number, noun)} {text}"
+        yield f"{count_of(number, noun)} {text}"
 
 
 def _unrepeated_lines(test: str, rehearsal: RehearsalFigures) -> Iterator[str]:
@@ -557,7 +557,7 @@ def _saved(replayed: Sequence[Notes]) -> Iterator[str]:
     if seconds <= 0:
         return
     text = (
-        f"{_count(len(replayed), 'replayed test')} saved {seconds:,.1f} s compared with"
+        f"{count_of(len(replayed), 'replayed test')} saved {seconds:,.1f} s compared with"
         " the recorded runs"
     )
     dollars = [notes["saved_dollars"] for notes in replayed if "saved_dollars" in notes]
@@ -567,10 +567,6 @@ def _saved(replayed: Sequence[Notes]) -> Iterator[str]:
     if dollars and unknown:
         text += f", without {unknown} of unknown cost"
     yield text
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun if number == 1 else f'{noun}s'}"
 
 
 def _names(directory: Path) -> list[str]:

@@ -17,6 +17,7 @@ from pytest_vnc_use.agent import build, credentials
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.interactive import has_user
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.plugin.mode_requirements import ONE_USER
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.reruns import REPEATED, UNDONE, reused_desktop_reason
@@ -173,7 +174,7 @@ def _offer(desk: DeskPlugin, item: pytest.Item, draft: Draft) -> None:
     if found is None:
         return
     at = datetime.fromtimestamp(found.kept_at).astimezone()
-    steps = "1 step" if found.steps == 1 else f"{found.steps} steps"
+    steps = count_of(found.steps, "step")
     task = secrets_of(item.config).hide(found.tasks[-1].task)
     image = base64.b64encode(found.png).decode()
     with uncounted():

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Union
 
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.recordings.build import SegmentBuilder
 from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
 from pytest_vnc_use.recordings.images import frame_of
@@ -164,6 +165,5 @@ def _end_of(observation: Observation) -> Decision:
         if step.error:
             why = f"step {step.number} was shown, but must not be performed: "
             return Decision("gave_up", why + step.error)
-    count = len(turn.steps)
-    unit = "step" if count == 1 else "steps"
-    return Decision("finished", f"recorded by hand in {count} {unit}")
+    count = count_of(len(turn.steps), "step")
+    return Decision("finished", f"recorded by hand in {count}")

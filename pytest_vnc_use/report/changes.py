@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from PIL import Image
 
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.report.markdown import block, code
 from pytest_vnc_use.report.pages import Assets, shared_text
 from pytest_vnc_use.report.screenshots import data_uri
@@ -25,9 +26,9 @@ def count_changes(tests: Sequence[object], groups: Sequence[object]) -> str:
     """Return how much changed, such as `3 recordings changed, 1 difference on the
     screen`.
     """
-    recordings = f"{len(tests)} recording{'' if len(tests) == 1 else 's'} changed"
-    differences = f"{len(groups)} difference{'' if len(groups) == 1 else 's'}"
-    return f"{recordings}, {differences} on the screen"
+    recordings = count_of(len(tests), "recording")
+    differences = count_of(len(groups), "difference")
+    return f"{recordings} changed, {differences} on the screen"
 
 
 def changes_markdown(

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.report.results import (
     Divergence,
     DivergentRun,
@@ -20,7 +21,7 @@ from pytest_vnc_use.report.results import (
     Reliability,
 )
 from pytest_vnc_use.runs.directory import Trace, read_trace
-from pytest_vnc_use.runs.transcript import plain, step_line
+from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.types import Step
 
 CONFIDENCE = 0.95

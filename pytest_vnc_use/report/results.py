@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunDirectoryError
-from pytest_vnc_use.plain_text import got
+from pytest_vnc_use.plain_text import count_of, got
 from pytest_vnc_use.runs.directory import (
     FINE,
     Trace,
@@ -353,7 +353,7 @@ def session_problems(
     for nodeid in uncollected:
         yield f"{nodeid or 'the session'} could not be collected"
     if failed:
-        yield f"{failed} {'test' if failed == 1 else 'tests'} without a desktop failed"
+        yield f"{count_of(failed, 'test')} without a desktop failed"
     if exit_status in _EXIT_PROBLEMS:
         yield _EXIT_PROBLEMS[exit_status]
     elif exit_status not in (*_SUCCESS_STATUSES, _FAILED):

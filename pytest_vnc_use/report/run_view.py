@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.phrases import Tone, short, without_parent_path
 from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
@@ -359,7 +360,7 @@ def transient_badge(count: int) -> list[Badge]:
     """Return the badge of what was on the screen briefly, and is in no recording."""
     if count == 0:
         return []
-    return [Badge("1 transient" if count == 1 else f"{count} transients", "doubt")]
+    return [Badge(count_of(count, "transient"), "doubt")]
 
 
 def _sentence(trace: Trace, ended: FinishedTest | None) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.report.phrases import Tone, short
 from pytest_vnc_use.report.reliability import reliability_rows
 from pytest_vnc_use.report.results import ItemResult, Reliability
@@ -221,8 +222,7 @@ def session_view(
     ]
     transients = sum(len(test.badges) > 1 for test in tests)
     if transients:
-        text = f"{transients} test{'' if transients == 1 else 's'} with transients"
-        badges.append(Badge(text, "doubt"))
+        badges.append(Badge(f"{count_of(transients, 'test')} with transients", "doubt"))
     problems = [*known_results.problems]
     for run in runs:
         if run.unwritten:
@@ -275,7 +275,7 @@ def tone_of(result: str) -> Tone:
 
 def _title(tests: Sequence[TestLine], known_results: KnownResults) -> str:
     bad = sum(test.is_bad for test in tests)
-    names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
+    names = count_of(len(tests), "test")
     if bad:
         return f"{bad} of {names} did not pass"
     if known_results.is_partial:
@@ -298,10 +298,10 @@ def _format_uncounted(tests: Sequence[TestLine]) -> str:
     repeats = len(uncounted) - rehearsals
     parts = []
     if repeats:
-        results = "1 more result" if repeats == 1 else f"{repeats} more results"
+        results = count_of(repeats, "more result")
         parts.append(f"{results} of tests that ran more than once")
     if rehearsals:
-        parts.append("1 rehearsal" if rehearsals == 1 else f"{rehearsals} rehearsals")
+        parts.append(count_of(rehearsals, REHEARSAL))
     return ", ".join(parts)
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
-from pytest_vnc_use.plain_text import cut, line as line, plain as plain
+from pytest_vnc_use.plain_text import cut, line, plain
 from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.types import (
     Action,

@@ -31,6 +31,7 @@ from pytest_vnc_use.errors import (
     RunDirectoryUnwritable,
     SettingsError,
 )
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.recordings.format import MANUAL, Screen, Segment
 from pytest_vnc_use.recordings.manual import ByHand, Locations
 from pytest_vnc_use.recordings.masks import with_value
@@ -248,8 +249,7 @@ class PageUser:
         if answer["kind"] != "done":
             why = str(answer.get("text", "")) or "it was not continued by hand"
             if steps:
-                count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
-                raise Inconclusive(_LEFT.format(count, why))
+                raise Inconclusive(_LEFT.format(count_of(len(steps), "step"), why))
             return why
         if stop := answer.get("stop"):
             self._link.stop_before(self._test, str(stop))
@@ -374,9 +374,8 @@ class PageUser:
             self._shown.question = number
             if due.steps:
                 inbox.is_closed = True
-                count = len(due.steps)
-                shown_count = "1 step" if count == 1 else f"{count} steps"
-                self._update_page(f"repeating {shown_count} on a fresh desktop")
+                count = count_of(len(due.steps), "step")
+                self._update_page(f"repeating {count} on a fresh desktop")
                 masks = [mark.region for mark in due.marked if not mark.claim]
                 is_repeated = session.repeat(due.steps, tuple(masks))
                 inbox.is_closed = False

@@ -30,6 +30,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
 from pytest_vnc_use.files import explain_unreadable, read_regular
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.recordings.accept import Review, user_name
 from pytest_vnc_use.recordings.course import gate_to
 from pytest_vnc_use.recordings.drift import explained
@@ -99,10 +100,9 @@ class JobDrift:
     @property
     def test(self) -> str:
         """The test, or the recording that several share, with their number."""
-        count = len(self.tests)
         if not self.name:
             return self.tests[0]
-        return f"{self.name}, in {count} test{'' if count == 1 else 's'}"
+        return f"{self.name}, in {count_of(len(self.tests), 'test')}"
 
     def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
         """Return the recording as it is now, the gate's screen in it, the gate, and
@@ -519,8 +519,7 @@ def _steps_from(step: int, run: Segment) -> str:
     count = len(run.steps) - step
     if not count:
         return _VERDICT
-    steps = "1 step" if count == 1 else f"{count} steps"
-    return f"{steps} from step {step + 1} by {run.planner}"
+    return f"{count_of(count, 'step')} from step {step + 1} by {run.planner}"
 
 
 def _evidence_screens(recording: Recording) -> Iterator[Screen]:

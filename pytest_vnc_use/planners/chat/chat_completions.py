@@ -22,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import PlannerError, SettingsError
+from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.planners.chat.answers import (
     NotJson,
     call_of,
@@ -399,9 +400,7 @@ class OpenAICompatible:
         for reading in readings:
             actions += 1 if isinstance(reading, EndOfRun) else len(reading)
         if actions > table.max_actions:
-            maximum = (
-                f"{table.max_actions} action{'s' if table.max_actions > 1 else ''}"
-            )
+            maximum = count_of(table.max_actions, "action")
             problem = (
                 f"one turn may hold {maximum}, got {actions}; nothing was performed"
             )

@@ -22,8 +22,8 @@ from typing import Any, Union, cast, get_args
 
 from pytest_vnc_use.errors import AgentFailed, RunDirectoryError, SettingsError
 from pytest_vnc_use.errors.causes import lines_in
+from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.runs.directory import from_json, to_json
-from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
