@@ -8,14 +8,14 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.plain_text import count_of, line, plain
-from pytest_vnc_use.report.results import RESULTS, write_results
+from pytest_vnc_use.report.results import RESULTS, SessionResults, write_results
 from pytest_vnc_use.report.summaries import append_job_summary, lines
 from pytest_vnc_use.runs.progress import can_show
 
@@ -94,14 +94,15 @@ def add(commands: Commands) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.report import markdown, pages, sessions  # these bring Jinja2
+    from pytest_vnc_use.report import pages, sessions  # these bring Jinja2
 
     _check_options(arguments)
     paths = list(map(_with_name, arguments.path or arguments.merge))
     jobs = int(arguments.jobs or 0)
-    whole = None
+    merged = None
+    read = 0
     if arguments.merge:
-        session, whole, read = sessions.results_of_jobs(paths, jobs)
+        session, merged, read = sessions.results_of_jobs(paths, jobs)
     else:
         session = sessions.results_beside(paths)
     may_be_none = not arguments.markdown and (session.is_read or bool(arguments.merge))
@@ -112,16 +113,9 @@ def _report(arguments: argparse.Namespace) -> int:
         if earlier == 1:
             count = "1 run of earlier sessions is"
         print(f"{count} left out. To see one, name its directory", file=sys.stderr)
-    if arguments.markdown and arguments.directory is None:  # links lead from here
-        texts = [markdown.run_markdown(run, Path.cwd()) for run in runs]
-        print("\n---\n\n".join(text for text, _ in texts), end="")
-        return 0 if all(is_shown for _, is_shown in texts) else NOT_SHOWN
     if arguments.markdown:
-        written = []
-        for file, is_shown in markdown.write_markdown(runs, Path(arguments.directory)):
-            print(plain(str(file)))
-            written.append(is_shown)
-        return 0 if all(written) else NOT_SHOWN
+        are_shown = _print_markdown(runs, arguments.directory)
+        return 0 if are_shown else NOT_SHOWN
     if not runs and not session.is_read:
         problems = [": ".join(filter(None, problem)) for problem in session.problems]
         directories = ", ".join(map(repr, arguments.merge))
@@ -147,28 +141,49 @@ def _report(arguments: argparse.Namespace) -> int:
         note_progress=_progress_line(len(runs)),
     )
     print(line(f"{count_of(len(runs), 'run')} in {page}"))
-    if whole is None:
-        for problem in problems:
-            print(line(problem))
-        return BAD if arguments.merge else 0
+    if merged:
+        _write_merged(merged, directory / RESULTS, f"{read} of {max(jobs, len(paths))}")
+        is_bad = merged.problems or any(test.is_bad for test in merged.tests)
+        return BAD if is_bad else 0
+    for problem in problems:
+        print(line(problem))
+    return BAD if arguments.merge else 0
+
+
+def _print_markdown(runs: Sequence[Path], directory: str | None) -> bool:
+    """Print runs as Markdown, or write them into a directory; return whether all could
+    be shown.
+    """
+    from pytest_vnc_use.report import markdown
+
+    shown = []
+    if directory is not None:
+        for file, is_shown in markdown.write_markdown(runs, Path(directory)):
+            print(plain(str(file)))
+            shown.append(is_shown)
+        return all(shown)
+    texts = []
+    for run in runs:
+        text, is_shown = markdown.run_markdown(run, Path.cwd())  # links lead from here
+        texts.append(text)
+        shown.append(is_shown)
+    print("\n---\n\n".join(texts), end="")
+    return all(shown)
+
+
+def _write_merged(results: SessionResults, file: Path, jobs: str) -> None:
+    """Write the results of all jobs, and print them; `jobs` is text such as `3 of 4`."""
     try:
-        write_results(directory / RESULTS, whole)
+        write_results(file, results)
     except OSError as exc:
         raise SettingsError(
-            f"{str(directory / RESULTS)!r} cannot be written: {reason_of(exc)}"
+            f"{str(file)!r} cannot be written: {reason_of(exc)}"
         ) from exc
-    totals = ", ".join(
-        f"{number} {result}" for result, number in whole.totals.results.items()
-    )
-    print(
-        line(
-            f"{totals or 'no tests'} in {read} of {max(jobs, len(paths))} jobs:"
-            f" {directory / RESULTS}"
-        )
-    )
-    for text in (*lines(whole), *whole.problems, *append_job_summary(whole)):
+    counts = [f"{number} {name}" for name, number in results.totals.results.items()]
+    totals = ", ".join(counts) or "no tests"
+    print(line(f"{totals} in {jobs} jobs: {file}"))
+    for text in (*lines(results), *results.problems, *append_job_summary(results)):
         print(line(text))
-    return BAD if whole.problems or any(test.is_bad for test in whole.tests) else 0
 
 
 def _with_name(text: str) -> Path:
