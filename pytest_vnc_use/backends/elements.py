@@ -307,7 +307,7 @@ def elements_of(page: Page) -> list[Element]:
             answer = page.call("Accessibility.getFullAXTree", frameId=frame_id)
         except CommandRefused:  # the frame is gone
             continue
-        # the others stand for nothing in the DOM
+        # the other nodes belong to no node of the DOM
         tree = [node for node in answer["nodes"] if "backendDOMNodeId" in node]
         numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
         for node in tree:

@@ -177,7 +177,7 @@ class ManualSession:
         whether all were performed: the first whose screen does not come is not, and the
         user continues there.
         """
-        # a user makes no waits, and each was looked at
+        # the types allow a wait and a missing screen: actions of a user have neither
         steps = tuple(
             RecordedStep(action=item.action, screen=item.screen)  # type: ignore[arg-type]
             for item in actions
@@ -224,7 +224,7 @@ class ManualSession:
                 self._hover()
                 self._keep(self.demonstration.steps)
             try:
-                # what is done and looked at counts in the run's limit
+                # the run's time limit counts actions and captures, not this wait
                 with uncounted():
                     motion, at_s = self._motions.get(timeout=_CAPTURE_INTERVAL_S)
             except queue.Empty:
@@ -441,8 +441,8 @@ class ManualSession:
 
 
 class FramePixels:
-    """The pixels of a frame. Those of the newest frames stay decoded; of the others, which
-    are many, only the PNG is kept.
+    """The pixels of a frame. Those of the newest frames stay decoded; of the others,
+    which are many, only the PNG is kept.
     """
 
     def __init__(self, frame: Frame) -> None:
@@ -476,7 +476,7 @@ def recorded_steps(
         action = _without_secrets(number, step.action, declared, ambient)
         hidden = ambient.hide_in(declared.hide_in(step.elements))
         elements = cut_names(hidden)
-        # a user makes no waits
+        # the type allows a wait: actions of a user have none
         steps.append(
             RecordedStep(action=action, screen=step.screen, elements=elements)  # type: ignore[arg-type]
         )

@@ -50,7 +50,7 @@ _QUITS_S = 10.0
 _MAX_LISTED = 1000
 """The maximum number of files in a list of the directory's files."""
 _FILE_ERRORS = frozenset(
-    # of the file, not the desktop
+    # errors of the file itself; any other is a failure of the desktop
     (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)
 )
 

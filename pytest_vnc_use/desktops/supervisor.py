@@ -335,7 +335,7 @@ class Supervisor:
                 network_namespace.join(network)
             sources = [*files, failing]
             for index, file in enumerate(sources):
-                while sources[index] < len(files):  # the number is another one's target
+                while sources[index] < len(files):  # another file will get this number
                     sources[index] = os.dup(file)
             failing = sources.pop()
             for target, file in enumerate(sources):

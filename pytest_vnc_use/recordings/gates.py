@@ -338,7 +338,7 @@ def gate(
     come = _carets_apart(parts, parts_before)
     caret = None
     if not has_effect and len(gone) == len(come) == 1:
-        # Under a mask, or beside another value, it is elsewhere.
+        # In a masked region, or beside another value, the caret may be elsewhere.
         is_compared = not any(map(come[0].is_part_of, masks))
         caret = come[0] if is_compared else None
     changed = changed_tiles(before, expected)
@@ -489,5 +489,5 @@ def is_recoloured(
         np.maximum.at(greatest, kinds, level)
         if (greatest - least > _SAME_COLOUR_LEVELS).any():
             return False
-    # a drawing that is plain now is gone
+    # a drawing of several colours has disappeared if it is one colour now
     return len(colours) <= 1 or len(np.unique(now)) > 1

@@ -57,7 +57,7 @@ class KeptRecording:
         self.recording = recording
         self.runs: list[SegmentRun] = []
         """The runs of its segments, in order."""
-        # A new recording has the masks of the file too.
+        # A new recording keeps the masks of the file that it replaces.
         masks = former.masks if former else ()
         review = Review(reviewed, recording) if reviewed else None
         self.allowances = Allowances(masks, rehearsal, review)

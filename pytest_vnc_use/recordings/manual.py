@@ -139,7 +139,7 @@ class ManualRun(ForwardingController):
 
     def perform(self, action: DesktopAction) -> None:
         """Pass on to the next screen: the user has performed the step."""
-        # A user does no waits: this one is the delay after each step.
+        # No recorded step is a wait: this one is the delay after each step.
         if not isinstance(action, Wait):
             self._next += 1
 

@@ -249,7 +249,7 @@ class RecordedTest:
         lock = None
         if rehearsal and key.test in rehearsal.recordings:
             recording = rehearsal.recordings[key.test]
-        else:  # this test has not recorded it, so it learns nothing into it
+        else:  # another test has recorded it, so this rehearsal changes nothing in it
             rehearsal = None
             recording = self._named.load(key)
         if recording is None and self._records:

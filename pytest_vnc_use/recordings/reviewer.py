@@ -181,7 +181,7 @@ class Reviewer:
         with uncounted():
             answer = self._ask(question)
         is_of_test = answer.kind in ("model", "hand")
-        # no user was asked, so no later one has answered
+        # no user was asked, so the next question may still reach one
         is_unasked = answer.kind == "no" and bool(answer.text)
         is_value = answer.kind == "value"
         is_unknown = is_value and answer.text not in question.offer.values

@@ -46,7 +46,7 @@ def question_of(
     try:
         change = always_allowing(request, policy, context, getpass.getuser())
     except (SettingsError, KeyError, OSError) as exc:
-        # the last two: a user without a name
+        # KeyError and OSError: the user has no name
         reason = str(exc)
     frame = trace.last_frame
     try:

@@ -180,7 +180,7 @@ class PageUser:
             why = answer.get("text")
             return NOT_RECORDED.format(why) if why else NOT_DONE
         if self.corrections:
-            # those of a draft are in the test by now
+            # corrections of an earlier draft are in the test by now
             texts = [
                 self.corrections.format(claim, new)
                 for claim, new in answer.get("corrected", {}).items()
@@ -558,8 +558,7 @@ class _Inbox:
             return
         if self.is_closed:
             return
-        # an event that arrives late did not happen late: a click may not become a held
-        # button
+        # A delay on the way to here must not make a click a button that is held down.
         if "at" in message:
             self._delay_s = min(self._delay_s, at_s - message["at"] / 1000)
             at_s = message["at"] / 1000 + self._delay_s

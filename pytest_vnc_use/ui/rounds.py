@@ -283,7 +283,7 @@ class Rounds:
         if not facts["claim"]:
             for group in self._answered(asked, "accept"):
                 new -= group.differences
-        # where all are accepted, an action among them is not
+        # if all are accepted, the question is about an action, which is not
         new = new or asked.differences
         for group in self.groups.values():
             is_open = group.round and group.kind not in _ACCEPTING

@@ -155,7 +155,7 @@ class Desk:
         is, later ones are at once.
         """
 
-    # Who may.
+    # Authentication.
 
     def is_local(self, connection: HTTPConnection) -> bool:
         """Return whether the request names this server: another site's page, or a
