@@ -271,8 +271,8 @@ _SOLID = 1
 _MAX_PACKED = 16
 _RUNS = 128
 """The types of a tile: all pixels; one colour; up to 16, the number of colours in a
-palette, and an index for each pixel; runs of colours; above that, 128 more than the number
-of colours in a palette, and runs of them.
+palette, and an index for each pixel; runs of colours; above that, 128 more than the
+number of colours in a palette, and runs of them.
 """
 _LONG_RUN = 255
 """A byte of a run's length after which it continues."""

@@ -172,7 +172,7 @@ def _print_markdown(runs: Sequence[Path], directory: str | None) -> bool:
 
 
 def _write_merged(results: SessionResults, file: Path, jobs: str) -> None:
-    """Write the results of all jobs, and print them; `jobs` is text such as `3 of 4`."""
+    """Write the results of all jobs, and print them; `jobs` is such as `3 of 4`."""
     try:
         write_results(file, results)
     except OSError as exc:

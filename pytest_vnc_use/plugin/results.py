@@ -556,10 +556,8 @@ def _saved(replayed: Sequence[Notes]) -> Iterator[str]:
     seconds = sum(notes["saved_s"] for notes in replayed)
     if seconds <= 0:
         return
-    text = (
-        f"{count_of(len(replayed), 'replayed test')} saved {seconds:,.1f} s compared with"
-        " the recorded runs"
-    )
+    tests = count_of(len(replayed), "replayed test")
+    text = f"{tests} saved {seconds:,.1f} s compared with the recorded runs"
     dollars = [notes["saved_dollars"] for notes in replayed if "saved_dollars" in notes]
     if dollars:
         text += f", and ${sum(dollars):.4f} at the prices of the time of recording"

@@ -471,8 +471,8 @@ class Course:
         ]
 
     def is_open(self, number: int, seen: Pixels) -> bool:
-        """Return whether the gate after `number` recorded steps is open to a screen, but
-        for what was accepted.
+        """Return whether the gate after `number` recorded steps is open to a screen,
+        but for what was accepted.
         """
         made = self._gate_to(number)
         due_at = self.segment.points_at(number)

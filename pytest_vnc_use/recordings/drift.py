@@ -92,7 +92,7 @@ _BORDER_PX = 3
 _THIN_PX = 4
 """The largest width of a border or a line, on a screen on which all is twice as large."""
 _LONG_PX = 20
-"""The smallest length of a border's side. Letters are shorter, and an O is a ring too."""
+"""The smallest length of a border's side. Letters are shorter; an O is a ring too."""
 _COVERED = 0.75
 """The smallest share of a border's side that differs: its corners may be round."""
 _BLOCK_PX = 18

@@ -359,7 +359,7 @@ class Segment(_Identified):
         return (*(step.screen for step in self.steps), self.end)
 
     def points_at(self, number: int) -> tuple[Point, ...]:
-        """Return where the step that follows `number` steps acts; nowhere at the end."""
+        """Return where the step after `number` others acts; nowhere at the end."""
         if number == len(self.steps):
             return ()
         return points(self.steps[number].action)

@@ -71,7 +71,7 @@ class NamedRecordings:
 
 
 def hold(key: Key, emit: Callable[[RunEvent], None]) -> BaseFileLock:
-    """Return the lock that allows to record a name, once no other process has it. Raises
+    """Return the lock for recording a name, once no other process has it. Raises
     RecordingError after ten minutes.
     """
     lock = writer_lock(key.path)

@@ -30,8 +30,8 @@ from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Region
 
 MAX_DIFFERENCES = 4
-"""The maximum places that may differ. With more it is another screen: other fonts, another
-theme, another list.
+"""The maximum places that may differ. With more it is another screen: other fonts,
+another theme, another list.
 """
 MAX_LEARNT_SHARE = 0.005
 """The largest share of the screen that may differ: 6,480 pixels of 1440x900. A line of

@@ -80,7 +80,7 @@ _RESERVED_NAME = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECAS
 _LISTS = ("segments", "steps", "claims")
 """The fields of a file that are lists with a line, or more, for each item."""
 _DECODED = 4
-"""The most recorded screens that stay decoded: memory does not grow with recordings."""
+"""The maximum recorded screens that stay decoded, so that memory is bounded."""
 _LOCK_S = 60.0
 _SWAPPED = "~"
 """The end of the names of directories that are being written. No recording's name has

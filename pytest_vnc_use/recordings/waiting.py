@@ -50,10 +50,10 @@ _OTHER_S = 3.5
 _OTHER_REST_S = 3.0
 _SLOWER = 5.0
 _OTHER_SHARE = 0.05
-"""When a screen is another one, and not only late: it is shown `_OTHER_S` after the wait
-began, has been stable for `_OTHER_REST_S`, and the recorded one came `_SLOWER` times
-sooner. Without a reviewer that is concluded of a first screen only, and if at least
-`_OTHER_SHARE` of its tiles differ.
+"""When a screen is another one, and not only late: it is shown `_OTHER_S` after the
+wait began, has been stable for `_OTHER_REST_S`, and the recorded one came `_SLOWER`
+times sooner. Without a reviewer that is concluded of a first screen only, and if at
+least `_OTHER_SHARE` of its tiles differ.
 
 A machine with a load of 8 on two cores is four to five times slower than a quiet one. A
 program that takes long to start may rest on a splash screen for long; its recording
@@ -64,7 +64,7 @@ _LONG_S = 2.0
 _AS_RECORDED = 3.0
 _MAX_WAIT_S = 600.0
 """The longest wait for a gate: this many times as long as its screen took when it was
-recorded, and never longer than `_MAX_WAIT_S`: another machine, or a busy one, is slower.
+recorded, and at most `_MAX_WAIT_S`: another machine, or a busy one, is slower.
 """
 _NEAR_PX = 20
 """The distance within which two clicks are near each other. For programs that is 5 of

@@ -139,7 +139,7 @@ class Region:
         return Region(left, top, right, bottom)
 
     def moved(self, across: int, down: int) -> Region:
-        """Return the region moved to the right by `across` pixels, and down by `down`."""
+        """Return the region, moved right by `across` pixels and down by `down`."""
         left = self.left + across
         top = self.top + down
         return Region(left, top, self.right + across, self.bottom + down)

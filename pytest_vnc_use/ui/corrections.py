@@ -17,8 +17,8 @@ class Corrections:
         self._path = path
 
     def place_of(self, claim: str) -> str:
-        """Return the line that has a claim; without a number if no line has it, or several
-        have it.
+        """Return the line that has a claim; without a number if no line has it, or
+        several have it.
         """
         number = self._line_of(claim)
         if not number:

@@ -623,7 +623,8 @@ def key_name(key: str, code: str, *, is_chord: bool) -> str:
     position (`code`) where only that identifies the key.
 
     The position distinguishes left from right, the number pad's Enter, and letters and
-    digits of a chord on a keyboard that makes others. Raises ActionError if no key has such a name.
+    digits of a chord on a keyboard that makes others. Raises ActionError if no key has
+    such a name.
     """
     is_foreign = len(key) == 1 and not key.isascii()
     if key in ("Shift", "Control", "Alt", "Meta", "OS") or code == "NumpadEnter":
