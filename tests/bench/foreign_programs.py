@@ -147,13 +147,13 @@ class Suite:
         return [self.replayed(test, kinds) for test in tests]
 
     def replayed(self, test: ItemResult, kinds: Sequence[str]) -> Replay:
-        (name, number), seen_by = name_of(test), NOBODY
+        name, number = name_of(test)
         kind = kinds[(number - 1) % len(kinds)]
+        seen_by = NOBODY
         if test.result != "passed":
             first = (test.message or test.result).splitlines()[0]
-            seen_by = (
-                told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
-            )
+            drift = told_drift(test, len(PROGRAMS[name].steps))
+            seen_by = drift or f"{test.triage}: {first}"
         if kind and not (self.directory / "happened" / f"{name}, {kind}").exists():
             seen_by = NEVER if seen_by == NOBODY else f"{TOO_EARLY}{seen_by}"
         return Replay(name, kind, seen_by)
@@ -171,16 +171,13 @@ def told_drift(test: ItemResult, steps: int) -> str:
     for run in test.runs:
         with suppress(RunDirectoryError):  # it never saw a screen
             for drift in read_trace(Path(run.directory)).drifts:
-                who = (
-                    "claim"
-                    if run.outcome == "done"
-                    else f"gate {run.steps + 1} of {steps + 1}"
-                )
+                who = f"gate {run.steps + 1} of {steps + 1}"
+                if run.outcome == "done":
+                    who = "claim"
                 box = drift.region
-                return (
-                    f"{who}:"
-                    f" {f'{box.left},{box.top} to {box.right},{box.bottom}' if box else drift.problem}"
-                )
+                if not box:
+                    return f"{who}: {drift.problem}"
+                return f"{who}: {box.left},{box.top} to {box.right},{box.bottom}"
     return ""
 
 
@@ -196,10 +193,7 @@ def unchanged(suite: Suite, names: Sequence[str], replays: int) -> int:
     for name in names:
         of_it = [replay for replay in came if replay.name == name]
         wrong = Counter(replay.seen_by for replay in of_it if replay.seen_by != NOBODY)
-        where = "; ".join(
-            f"{count}× {who}" if count > 1 else who
-            for who, count in wrong.most_common()
-        )
+        where = "; ".join(f"{count}× {who}" for who, count in wrong.most_common())
         print(row(name, len(of_it), len(of_it) - wrong.total(), wrong.total(), where))
     bad = sum(replay.seen_by != NOBODY for replay in came)
     print(f"\n{len(came)} replays, {bad} did not pass\n", flush=True)
@@ -223,16 +217,11 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str]) -> int:
         )
     print(head("program", *kinds))
     for name in names:
-        cells = [seen.get((name, kind), "not replayed") for kind in kinds]
-        print(
-            row(
-                name,
-                *(
-                    f"**{cell}**" if cell == NOBODY else cell.partition(":")[0]
-                    for cell in cells
-                ),
-            )
-        )
+        cells = []
+        for kind in kinds:
+            who = seen.get((name, kind), "not replayed")
+            cells.append(f"**{who}**" if who == NOBODY else who.partition(":")[0])
+        print(row(name, *cells))
     passed = sum(who == NOBODY for who in seen.values())
     apart = sum(who.startswith(TOO_EARLY) or who == NEVER for who in seen.values())
     others = f"{passed} passed; {apart} drifted, or ended, before their change came"

@@ -38,10 +38,9 @@ def results(change: Change, directory: Path) -> tuple[str, ...]:
 
 
 def format_counts(came: Counter[str]) -> str:
-    return ", ".join(
-        f"{name} {count}×" if len(came) > 1 else name
-        for name, count in came.most_common()
-    )
+    if len(came) == 1:
+        return next(iter(came))
+    return ", ".join(f"{name} {count}×" for name, count in came.most_common())
 
 
 def main(rounds: int, words: Sequence[str]) -> int:

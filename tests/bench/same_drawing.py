@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -164,9 +165,10 @@ def pairs() -> Iterator[Pair]:
     for table, is_markup in ((TEXTS, False), (MARKUP, True)):
         for change, listed in table.items():
             for text in listed.split("|"):
-                before, after = text.split(">") if not is_markup else split_markup(text)
-                if not is_markup:
-                    before, after = html.escape(before), html.escape(after)
+                if is_markup:
+                    before, after = split_markup(text)
+                else:
+                    before, after = map(html.escape, text.split(">"))
                 for px in SIZES:
                     count += 1
                     box = boxes[count % len(boxes)]
@@ -365,10 +367,8 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{machine()}\n")
     wanted = [*pairs()]
     boxes = [Cell(ROUNDED, "plain", px, FONTS[0]) for px in SIZES]
-    cells = [
-        *boxes,
-        *dict.fromkeys(cell for pair in wanted for cell in (pair.one, pair.other)),
-    ]
+    of_pairs = chain.from_iterable((pair.one, pair.other) for pair in wanted)
+    cells = [*boxes, *dict.fromkeys(of_pairs)]
     compared = []
     with tempfile.TemporaryDirectory(prefix="drawing-") as made:
         for scale in SCALES:
@@ -382,7 +382,8 @@ def main(arguments: Sequence[str]) -> int:
             compared += corners(pixels)
     found, passed = counts(compared)
     print(head("pairs", "of them", "count as equal"))
-    for kind, count in Counter(pair.kind for pair, *_ in compared).items():
+    kinds = Counter(pair.kind for pair, *_ in compared)
+    for kind, count in kinds.items():
         print(row(kind, count, found[kind]), flush=True)
     print(f"\nchanged pairs that count as equal: {len(passed)}", *passed, sep="\n  ")
     if asked.limits:

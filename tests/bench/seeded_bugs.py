@@ -178,28 +178,22 @@ def examine(
     """
     (directory / "pytest.ini").write_text(INI)
     shutil.copy(HERE / "seeded_conftest.py", directory / "conftest.py")
-    walks = dict.fromkeys(
-        (program, bug.walk) for program, some in bugs.items() for bug in some
-    )
+    walks = dict[tuple[str, str], None]()
+    cases = []
+    for program, seeded in bugs.items():
+        for bug in seeded:
+            walks[program, bug.walk] = None
+            of_bug = [each for each in flavours if each in bug.flavours]
+            cases += [Case(program, bug.walk, each, bug) for each in of_bug]
     record(directory, walks, at_once)
-    without = [
-        Case(*walk, each)
-        for walk in walks
-        for each in flavours
-        if each in ALL[walk[0]].walks[walk[1]].flavours
-    ]
-    seeded = [(name, bug) for name, some in bugs.items() for bug in some]
-    cases = [
-        Case(name, bug.walk, each, bug)
-        for name, bug in seeded
-        for each in flavours
-        if each in bug.flavours
-    ]
+    without = []
+    for program, walk in walks:
+        of_walk = ALL[program].walks[walk].flavours
+        without += [Case(program, walk, each) for each in flavours if each in of_walk]
     write(directory, [*without, *cases])
     replayed = run(directory, [*without, *cases], at_once, "replay")
-    return {case: seen_by(case, replayed) for case in cases}, list(
-        wrong_unbroken(without, replayed)
-    )
+    seen = {case: seen_by(case, replayed) for case in cases}
+    return seen, list(wrong_unbroken(without, replayed))
 
 
 def wrong_unbroken(cases: Iterable[Case], replayed: Replayed) -> Iterator[str]:
@@ -210,11 +204,12 @@ def wrong_unbroken(cases: Iterable[Case], replayed: Replayed) -> Iterator[str]:
             case.flavour in ALL[case.program].walks[case.walk].uncertain
             and who == "claim unsure"
         )
-        if who != NOBODY and not may_be_unsure:
-            yield (
-                f"{case.place}:"
-                f" {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"
-            )
+        if who == NOBODY or may_be_unsure:
+            continue
+        line = f"{case.place}: {who}"
+        if test and test.message:
+            line += f": {test.message.splitlines()[0][:300]}"
+        yield line
 
 
 def is_passed(case: Case, who: str) -> bool:
@@ -260,10 +255,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--at-once", type=int, default=3, help="so many tests")
     asked = parser.parse_args(arguments)
     only = {*asked.only}
-    bugs = {
-        name: [bug for bug in ALL[name].bugs if not only or only & {bug.kind, bug.name}]
-        for name in asked.programs or ALL
-    }
+    bugs = {}
+    for name in asked.programs or ALL:
+        of_program = ALL[name].bugs
+        if only:
+            of_program = [bug for bug in of_program if only & {bug.kind, bug.name}]
+        bugs[name] = of_program
     print(f"{machine()}, {asked.at_once} at once", flush=True)
     started_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="seeded-") as directory:

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import mean, median
 from threading import Thread
 
@@ -179,7 +180,7 @@ def rows(kinds: dict[str, list[Trial]]) -> list[str]:
         late = (milliseconds(median(late_s)), milliseconds(max(late_s)))
         lines.append(row(kind, len(trials), right, right_at_first, wait, *late))
 
-    every = [trial for trials in kinds.values() for trial in trials]
+    every = [*chain.from_iterable(kinds.values())]
     floor_s = mean(trial.reaction_s for trial in every)
     for sleep_s in SLEEPS_S:
         right = sum(trial.reaction_s <= sleep_s for trial in every)
