@@ -250,8 +250,9 @@ def test_same_cause_is_grouped_across_test_names() -> None:
     for texts in causes:
         for name, text in zip(names, texts, strict=False):
             failed.append(ItemResult(name, "failed", message=text))
-    groups = session_view([], KnownResults(failed)).groups
-    grouped = [[test.message for test in group] for group in groups]
+    grouped = []
+    for group in session_view([], KnownResults(failed)).groups:
+        grouped.append([test.message for test in group])
     assert sorted(grouped) == sorted(causes)
 
 

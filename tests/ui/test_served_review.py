@@ -97,25 +97,19 @@ def test_recording_changed_since_job_is_refused(
     changed = b"%b\n" % drifted[0].read_bytes()
     drifted[0].write_bytes(changed)
     served.desk.review = review
-    with served.page(served.cookie()) as page:
+    cookie = served.cookie()
+    with served.page(cookie) as page:
         (group,) = received(page, "groups")["groups"]
         answer = {"type": "answer", "id": group["id"], "kind": "accept"}
         page.send(json.dumps(answer))
         received(page, "groups")
+    screen = f"/{group['urls'][1]}"
+    assert served.ask("GET", screen, Cookie=cookie)[0] == 200
+    assert served.ask("GET", screen)[0] == 403
     refused, accepted = results_of(review)
     assert refused.startswith("refused: the recording has changed since")
     assert accepted == "accepted"
     assert drifted[0].read_bytes() == changed
-
-
-def test_screens_of_job_need_cookie(review: CiReview, served: Served) -> None:
-    served.desk.review = review
-    cookie = served.cookie()
-    with served.page(cookie) as page:
-        (group,) = received(page, "groups")["groups"]
-        screen = f"/{group['urls'][1]}"
-        assert served.ask("GET", screen, Cookie=cookie)[0] == 200
-        assert served.ask("GET", screen)[0] == 403
 
 
 def test_accepted_drift_opens_its_gate(
@@ -136,11 +130,6 @@ def test_accepted_drift_opens_its_gate(
     assert main(["recordings", "log"]) == 0
     accepted = rf"{user_name()} accepted test_squares.py::test_\w+ before step 2"
     assert len(re.findall(accepted, capsys.readouterr().out)) == 2
-
-
-def test_accepted_job_has_nothing_left_to_review(review: CiReview) -> None:
-    (number,) = review.groups
-    review.answer(number, "accept", "")
     with closing(CiReview(Path("packed.zip"))) as again:
         assert not again.groups
         reason = "is not the one that CI compared with"
@@ -192,7 +181,7 @@ def test_accepted_heal_replaces_recording(recorded: list[Path]) -> None:
             review.answer(number, "bug", "it moved")
             review.answer(number, "accept", "")
         assert results_of(review) == ["accepted", "accepted"]
-    changes = [change for file in recorded for change in read(file).history]
+    changes = [*chain.from_iterable(read(file).history for file in recorded)]
     assert [change.by for change in changes] == [user_name()] * 2
     steps = [change.steps.partition(" by ")[0] for change in changes]
     assert steps == ["2 steps from step 2"] * 2

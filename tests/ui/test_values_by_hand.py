@@ -26,7 +26,8 @@ import pytest
 def test_till(name, vnc_desktop):
     assert vnc_desktop.read_file("total.txt") == f"{{name}} pays 0.00"
 """
-ALICE, BOB = SOURCE.format(name="alice"), SOURCE.format(name="Böb the 2nd")
+ALICE = SOURCE.format(name="alice")
+BOB = SOURCE.format(name="Böb the 2nd")
 
 
 def enter_and_pay(user: User) -> None:
