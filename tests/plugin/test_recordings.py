@@ -42,11 +42,9 @@ def test_replay_without_key_saves_what_recorded_run_cost(
 ) -> None:
     for name in GEMINI_KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    text, live = (
-        recorded.file.read_text(encoding="utf-8"),
-        '"live": {"seconds": 100.0, "dollars": 0.5}',
-    )
     # this planner reports no calls, so no dollars
+    text = recorded.file.read_text(encoding="utf-8")
+    live = '"live": {"seconds": 100.0, "dollars": 0.5}'
     text, count = re.subn(r'"live": \{"seconds": [0-9.]+\}', live, text)
     assert count == 1, text
     recorded.file.write_text(text, encoding="utf-8")
@@ -158,92 +156,104 @@ CAUSE = (
 )
 
 
-@pytest.mark.slow
-def test_healed_drift_and_transient_are_reported(recorded: Project) -> None:
+MOVED_BUTTON = "--fault='moved button'"
+HEALS = ("--vnc-record=auto", "-ovnc_gate_seconds=2")
+
+
+@pytest.fixture
+def healing(recorded: Project) -> Project:
+    """Five recorded tests, of which one shows a toast and one was recorded with another
+    font.
+    """
     app = shlex.join([sys.executable, str(TILL), "--fault=toast"])
     recorded.write("test_till.py", HEALED.replace("APP", repr(app)))
-    text = recorded.file.read_text(encoding="utf-8")
-    names = ("passes_later", "teardown", "unjudged", "toast")
-    for name in names:
+    for name in ("passes_later", "teardown", "unjudged", "toast"):
         recorded.copy_recording(f"test_{name}")
-    unjudged = recorded.file_of("test_unjudged")
-    (font,) = re.findall(r'"sans-serif": "(.*?)"', text)
+    text = recorded.file.read_text(encoding="utf-8")
     confirmed = text.replace('"stays": ', '"confirmed_by": "user", "stays": ')
-    unjudged.write_text(
-        confirmed.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"'), "utf-8"
+    font = font_of(text)
+    other_font = confirmed.replace(f'"sans-serif": "{font}"', '"sans-serif": "Nimbus"')
+    recorded.file_of("test_unjudged").write_text(other_font, "utf-8")
+    return recorded
+
+
+def font_of(text: str) -> str:
+    """Return the font that a recording names."""
+    (font,) = re.findall(r'"sans-serif": "(.*?)"', text)
+    return str(font)
+
+
+@pytest.mark.slow
+def test_planner_without_judge_heals_only_if_asked(healing: Project) -> None:
+    before = healing.file.read_bytes()
+    ended = healing.run(
+        "-ovnc_gate_seconds=2", "test_till.py::test_till", till=MOVED_BUTTON
     )
-    before = {
-        name: recorded.file_of(f"test_{name}").read_text("utf-8")
-        for name in ("till", *names)
+    assert ended.code == 1, ended.out
+    assert results_of(healing)["till"].not_healed == ()
+    assert healing.file.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_healed_and_transient_fail_where_settings_say_so(healing: Project) -> None:
+    before = healing.file.read_bytes()
+    strict = ("-ovnc_healed=fail", "--vnc-transients=fail")
+    chosen = ("test_till.py::test_till", "test_till.py::test_toast")
+    ended = healing.run(*HEALS, *strict, *chosen, till=MOVED_BUTTON)
+    results = {name: test.result for name, test in results_of(healing).items()}
+    assert results == {"till": "failed", "toast": "failed"}
+    passed = "the test passed, but its replay"
+    assert f"{passed} was healed" in ended.out
+    assert f"{passed} showed an unrecorded transient frame" in ended.out
+    assert healing.file.read_bytes() == before
+
+
+def modes(test: ItemResult) -> list[str]:
+    """Return how each step of the test's last run was found."""
+    view = show_run(Path(test.runs[-1].directory)).view
+    return [step.mode for step in view.steps]
+
+
+@pytest.mark.slow
+def test_healed_drift_and_transient_are_reported(healing: Project) -> None:
+    files = {
+        name: healing.file_of(f"test_{name}")
+        for name in ("till", "passes_later", "teardown", "unjudged")
     }
-    unasked = recorded.run(
-        "-ovnc_gate_seconds=2", "test_till.py::test_till", till="--fault='moved button'"
-    )
-    assert (unasked.code, results_of(recorded)["till"].not_healed) == (
-        1,
-        (),
-    ), unasked.out
-    assert recorded.file.read_text("utf-8") == text, (
-        "a planner without a judge heals if it is asked to"
-    )
-    auto = "--vnc-record=auto", "-ovnc_gate_seconds=2"
-    strict = (
-        "-ovnc_healed=fail",
-        "--vnc-transients=fail",
-        "test_till.py::test_till",
-        "test_till.py::test_toast",
-    )
-    failed = recorded.run(*auto, *strict, till="--fault='moved button'")
-    assert {name: test.result for name, test in results_of(recorded).items()} == {
-        "till": "failed",
-        "toast": "failed",
-    }
-    for problem in ("was healed", "showed an unrecorded transient frame"):
-        assert f"the test passed, but its replay {problem}" in failed.out
-    assert recorded.file.read_text("utf-8") == text
-    reports = "--junitxml=junit.xml", "--html=report.html", "--self-contained-html"
-    ended = recorded.run(*auto, *reports, till="--fault='moved button'")
-    tests = results_of(recorded)
-    healed = {"till", "passes_later"}
-    assert {name for name, test in tests.items() if test.result == "passed"} == {
-        *healed,
-        "toast",
+    before = {name: file.read_bytes() for name, file in files.items()}
+    reports = ("--junitxml=junit.xml", "--html=report.html", "--self-contained-html")
+    ended = healing.run(*HEALS, *reports, till=MOVED_BUTTON)
+    tests = results_of(healing)
+    assert {name: (test.result, test.triage) for name, test in tests.items()} == {
+        "till": ("passed", None),
+        "passes_later": ("passed", None),
+        "teardown": ("error", "inconclusive"),
+        "unjudged": ("failed", "inconclusive"),
+        "toast": ("passed", None),
     }, ended.out
-    toast, unjudged_test = tests.pop("toast"), tests.pop("unjudged")
-    assert (unjudged_test.triage, unjudged_test.healed, unjudged_test.not_healed) == (
-        "inconclusive",
-        (),
-        (),
-    )
-    assert unjudged_test.message.startswith(CAUSE.format(font))
-    for name, test in tests.items():
-        is_healed, step_way = (
-            name in healed,
-            ("healed" if name in healed else "not healed"),
-        )
-        assert (
-            recorded.file_of(f"test_{name}").read_text("utf-8") != before[name]
-        ) == is_healed, name
-        lines = [*test.healed] if is_healed else [*test.not_healed]
-        assert [line.partition(":")[0] for line in lines] == [
-            "drift before step 2 of 4, click at (140, 224)"
-        ], name
-        word = "HEALED" if is_healed else "NOT HEALED"
-        assert (
-            f"{word} test_till.py::test_{name}: drift before step 2 of 4" in ended.out
-        )
-        ways = [
-            step.mode for step in show_run(Path(test.runs[-1].directory)).view.steps
-        ]
-        assert ways == ["replayed", *[step_way] * 3], name
-    assert (
-        "TRANSIENT test_till.py::test_toast: after step 2 of 4 the screen showed an"
-        " unrecorded" in ended.out
-    )
+    written = [name for name in files if files[name].read_bytes() != before[name]]
+    assert written == ["till", "passes_later"]
+    drift = "drift before step 2 of 4, click at (140, 224)"
+    of_healed = [*tests["till"].healed, *tests["passes_later"].healed]
+    assert [line.partition(":")[0] for line in of_healed] == [drift, drift]
+    (not_healed,) = tests["teardown"].not_healed
+    assert not_healed.startswith(drift)
+    assert f"HEALED test_till.py::test_till: {drift}" in ended.out
+    assert f"HEALED test_till.py::test_passes_later: {drift}" in ended.out
+    assert f"NOT HEALED test_till.py::test_teardown: {drift}" in ended.out
+    assert modes(tests["till"]) == ["replayed", "healed", "healed", "healed"]
+    assert modes(tests["passes_later"]) == ["replayed", "healed", "healed", "healed"]
+    assert modes(tests["teardown"]) == ["replayed", *["not healed"] * 3]
+    unjudged = tests["unjudged"]
+    assert unjudged.healed == unjudged.not_healed == ()
+    font = font_of(healing.file.read_text("utf-8"))
+    assert unjudged.message.startswith(CAUSE.format(font))
+    transient = "after step 2 of 4 the screen showed an unrecorded"
+    assert f"TRANSIENT test_till.py::test_toast: {transient}" in ended.out
     assert " with an unrecorded transient frame" in ended.out
-    assert toast.runs[0].transients[0] in ended.out
-    assert "1 transient" in (recorded.path / "report.html").read_text(encoding="utf-8")
-    junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    assert tests["toast"].runs[0].transients[0] in ended.out
+    assert "1 transient" in (healing.path / "report.html").read_text(encoding="utf-8")
+    junit = (healing.path / "junit.xml").read_text(encoding="utf-8")
     assert 'name="vnc_not_healed" value="drift before step' in junit
     assert 'name="vnc_transient" value="after step 2 of 4' in junit
     assert 'name="vnc_healed" value="drift before' in junit
@@ -276,7 +286,8 @@ def test_unwritable_recording_is_reported(project: Project) -> None:
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
     project.write("test_till.py", UNWRITABLE)
     done = project.run("--color=yes", "--vnc-scope=session", "--vnc-record=rewrite")
-    assert (done.code, project.asked) == (1, 2), done.out
+    assert done.code == 1, done.out
+    assert project.asked == 2
     expected = (
         r"\x1b\[31mvnc-use: 1 recording not written, though --vnc-record=rewrite asks"
         r" for it: .*Not a directory"
@@ -287,15 +298,13 @@ def test_unwritable_recording_is_reported(project: Project) -> None:
         "the recording of test_till.py::test_rewrite could not be written"
     ]
     blocked = results_of(project)["blocked"]
-    assert (blocked.result, blocked.triage) == ("xfailed", "settings")
-    assert re.search(
-        r"the recording '.*/test_blocked/recording.json' cannot be written, so nothing is done",
-        blocked.message,
-    )
-    assert (
-        "__vnc_recordings__' must be a directory in which you may make files"
-        in blocked.message
-    )
+    assert blocked.result == "xfailed"
+    assert blocked.triage == "settings"
+    recording = r"the recording '.*/test_blocked/recording.json'"
+    unwritable = f"{recording} cannot be written, so nothing is done"
+    assert re.search(unwritable, blocked.message)
+    remedy = "__vnc_recordings__' must be a directory in which you may make files"
+    assert remedy in blocked.message
 
 
 KEPT_BY = re.compile(r"keep its recording by: (.*)")
@@ -316,51 +325,39 @@ TREE = {
 def test_recording_is_found_or_offered_where_it_fits(recorded: Project) -> None:
     recordings = recorded.path / "__vnc_recordings__"
     for name, text in TREE.items():
-        (recorded.path / name).parent.mkdir(exist_ok=True)
+        directory = (recorded.path / name).parent
+        directory.mkdir(exist_ok=True)
         recorded.write(name, text)
-        shutil.copytree(
-            recordings,
-            (recorded.path / name).with_name(recordings.name),
-            dirs_exist_ok=True,
-        )
-    (
-        recorded.path / "damaged" / recordings.name / "test_till" / "test_till" / FILE
-    ).write_text("<<<<<<< HEAD\n")
-    (recorded.path / "linked").mkdir()
-    (recorded.path / "linked" / "test_link.py").symlink_to(Path("..", "test_till.py"))
-    chosen = (
-        *("linked", "damaged", "another_task"),
-        *(name for name in TREE if "renamed" in name),
-    )
-    chosen += ("file_is_there/test_new.py",)
+        shutil.copytree(recordings, directory / recordings.name, dirs_exist_ok=True)
+    damaged = recorded.path / "damaged" / recordings.name / "test_till/test_till"
+    (damaged / FILE).write_text("<<<<<<< HEAD\n")
+    linked = recorded.path / "linked"
+    linked.mkdir()
+    (linked / "test_link.py").symlink_to(Path("..", "test_till.py"))
+    chosen = [name for name in TREE if name != "file_is_there/test_till.py"]
     options = ("--import-mode=importlib", "--vnc-record=replay", "--tb=line")
-    ended = recorded.run(*options, *chosen)
-    tests = {
-        test.test: test
-        for test in read_results(recorded.path / "runs" / "vnc-results.json").tests
-    }
+    ended = recorded.run(*options, "linked", *chosen)
+    results = read_results(recorded.path / "runs" / "vnc-results.json").tests
+    tests = {test.test: test for test in results}
     assert len(tests) == 6, ended.out
     assert tests.pop("linked/test_link.py::test_till").result == "passed"
-    assert (
-        "holds the conflict marks of a merge"
-        in tests.pop("damaged/test_till.py::test_till").message
-    )
-    assert all(
-        test.message.startswith("there is no recording of") for test in tests.values()
-    ), ended.out
-    commands = {
-        name: command
-        for name, test in tests.items()
-        if (command := KEPT_BY.search(test.message))
-    }
-    assert {name.partition("/")[0] for name in commands} == {
+    unmerged = tests.pop("damaged/test_till.py::test_till")
+    assert "holds the conflict marks of a merge" in unmerged.message
+    messages = [test.message for test in tests.values()]
+    lost = "there is no recording of"
+    assert [text for text in messages if not text.startswith(lost)] == []
+    commands = {name: KEPT_BY.findall(test.message) for name, test in tests.items()}
+    offered = [name for name, found in commands.items() if found]
+    assert {name.partition("/")[0] for name in offered} == {
         "renamed_function",
         "renamed_file",
     }
-    for command in commands.values():
-        subprocess.run(["sh", "-c", command[1]], cwd=recorded.path, check=True)
-    replayed = recorded.run(*options, *commands)
-    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+    for name in offered:
+        (command,) = commands[name]
+        subprocess.run(["sh", "-c", command], cwd=recorded.path, check=True)
+    replayed = recorded.run(*options, *offered)
+    assert replayed.code == 0, replayed.out
+    assert recorded.asked == 0
 
 
 def with_sets(function: str, *users: str) -> str:
@@ -425,11 +422,11 @@ def test_renamed_test_gets_command_that_works(recorded: Project) -> None:
     for (command,) in commands.values():
         subprocess.run(["sh", "-c", command], cwd=recorded.path, check=True)
     replayed = recorded.run(*options)
-    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+    assert replayed.code == 0, replayed.out
+    assert recorded.asked == 0
     assert "8 passed" in replayed.out
-    assert (
-        recorded.path / "split/__vnc_recordings__/test_shop/test_other/recording.json"
-    ).exists()
+    of_other = "split/__vnc_recordings__/test_shop/test_other/recording.json"
+    assert (recorded.path / of_other).exists()
 
 
 RECORDED_AS = "import pytest\n" + "".join(
@@ -444,7 +441,8 @@ BY_HAND = "def test_by_hand(vnc_agent): vnc_agent.click(140, 224)\n"
 def test_replay_option_overrules_marker(project: Project) -> None:
     project.write("test_till.py", RECORDED_AS + BY_HAND)
     replayed = project.run("-ovnc_record=replay")
-    assert (replayed.code, project.asked) == (1, 0), replayed.out
+    assert replayed.code == 1, replayed.out
+    assert project.asked == 0
     tests = results_of(project)
     expected = (
         "--vnc-record=replay overrules record='off' of its marker; or take that out,"
@@ -452,17 +450,18 @@ def test_replay_option_overrules_marker(project: Project) -> None:
     )
     assert expected in tests["off"].message
     assert tests.pop("by_hand").result == "passed", "it needs no recording"
-    assert {(test.result, test.triage) for test in tests.values()} == {
-        ("failed", "settings")
-    }, replayed.out
-    left = project.run(
-        "-ovnc_record=replay", "--vnc-record=auto", "-k", "off or replay"
-    )
-    assert {name: test.result for name, test in results_of(project).items()} == {
-        "off": "passed",
-        "replay": "failed",
-    }
-    assert "there is no recording of" in left.out
+    results = {(test.result, test.triage) for test in tests.values()}
+    assert results == {("failed", "settings")}, replayed.out
+
+
+@pytest.mark.slow
+def test_marker_overrules_option_which_overrules_ini(project: Project) -> None:
+    project.write("test_till.py", RECORDED_AS + BY_HAND)
+    auto = ("-ovnc_record=replay", "--vnc-record=auto")
+    ended = project.run(*auto, "-k", "off or replay")
+    results = {name: test.result for name, test in results_of(project).items()}
+    assert results == {"off": "passed", "replay": "failed"}
+    assert "there is no recording of" in ended.out
     assert not project.file.parent.exists()
 
 
@@ -489,15 +488,15 @@ def test_drift_at_end_runs_body_first(recorded: Project) -> None:
         recorded.copy_recording(f"test_{name}")
     ended = recorded.run("-ovnc_gate_seconds=1", till="--fault='another mark'")
     tests = results_of(recorded)
-    unclear = dict.fromkeys(("till", "skips", "goes_on"), "inconclusive")
     assert {name: test.triage for name, test in tests.items()} == {
-        **unclear,
+        "till": "inconclusive",
+        "skips": "inconclusive",
+        "goes_on": "inconclusive",
         "asserts": "product",
     }, ended.out
-    for name in unclear:
-        assert tests[name].message.startswith(
-            "drift " if name == "goes_on" else "drift at the end: "
-        )
+    assert tests["till"].message.startswith("drift at the end: ")
+    assert tests["skips"].message.startswith("drift at the end: ")
+    assert tests["goes_on"].message.startswith("drift ")
     assert "alice pays 6.00" in tests["asserts"].message
     assert ended.out.count("Captured drift call") == 1, "it stands beside the assertion"
     assert not (recorded.path / "body.txt").exists(), (
