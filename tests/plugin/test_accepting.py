@@ -21,7 +21,8 @@ from support.tills import TILL
 
 pytestmark = pytest.mark.desktop
 
-YES, BUG = "y\n", "b\nthe word is misspelt\n"
+YES = "y\n"
+BUG = "b\nthe word is misspelt\n"
 ONE = "test_till.py::test_till"
 JUDGE = """
 import pytest
@@ -83,19 +84,14 @@ def reviewed(
 def test_answers_hold_for_all_tests_bug_is_product(project: Project) -> None:
     before = files_of(project)
     ended = reviewed(project, "wrong total", YES, BUG, options="")
-    assert (ended.code, len(ended.questions)) == (1, 2), ended.out
+    assert ended.code == 1, ended.out
     first, second = ended.questions
-    assert re.findall(r"^  (recorded|now|difference) +/\S+$", first, re.MULTILINE) == [
-        "recorded",
-        "now",
-        "difference",
-    ]
+    images = re.findall(r"^  (recorded|now|difference) +/\S+$", first, re.MULTILINE)
+    assert images == ["recorded", "now", "difference"]
     assert re.search(r"m  mask its [\d,]+ px", second)
     assert "let the model continue" not in ended.out
-    assert (
-        ended.out.count("product: the word is misspelt (according to the reviewer)")
-        >= 2
-    )
+    bug = "product: the word is misspelt (according to the reviewer)"
+    assert ended.out.count(bug) >= 2
     assert "2 failed: 2 product" in ended.out
     assert files_of(project) == before
 
@@ -113,8 +109,9 @@ def test_named_recording_is_accepted_though_test_fails(project: Project) -> None
         f"{marker}\ndef test_other(): pass\n",
     )
     ended = reviewed(project, "spelling", YES, options="")
-    assert (ended.code, len(ended.questions)) == (1, 1), ended.out
-    assert "drift in 'pay' before step" in ended.questions[0]
+    assert ended.code == 1, ended.out
+    (question,) = ended.questions
+    assert "drift in 'pay' before step" in question
     assert " 1 failed, 1 passed" in ended.out
     accepted = load(key.path)
     assert accepted
@@ -125,16 +122,16 @@ def test_change_without_terminal_is_not_asked(project: Project) -> None:
     ended = project.run(
         "--vnc-record=accept", ONE, "-ovnc_gate_seconds=1", till="--fault=spelling"
     )
-    assert (ended.code, "anything else: no" in ended.out) == (1, False), ended.out
-    assert (
-        "No user was asked whether the screen is right: stdin is no terminal"
-        in ended.out
-    )
+    assert ended.code == 1, ended.out
+    assert "anything else: no" not in ended.out
+    unasked = "No user was asked whether the screen is right: stdin is no terminal"
+    assert unasked in ended.out
 
 
 def test_reviewer_with_pytest_timeout_is_refused(project: Project) -> None:
     refused = project.run("--vnc-record=accept", ONE, "--timeout=60")
-    assert (refused.code, "Add --timeout=0" in refused.out) == (4, True), refused.out
+    assert "Add --timeout=0" in refused.out
+    assert refused.code == pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.mark.slow
@@ -155,10 +152,8 @@ def test_model_is_offered_if_judge_is_available(project: Project) -> None:
         options="",
     )
     till, claim = ended.questions
-    assert ["let the model continue" in question for question in (till, claim)] == [
-        True,
-        False,
-    ], ended.out
+    assert "let the model continue" in till
+    assert "let the model continue" not in claim
     assert ended.code == 1, ended.out
     assert "1 failed, 1 passed" in ended.out
     assert (
@@ -179,16 +174,26 @@ def replayed(project: Project, *options: str) -> tuple[int, str]:
     return ended.code, ended.out
 
 
+def accepted_question(project: Project, fault: str = "") -> str:
+    """Accept the only question of a session, which passes; return the question."""
+    ended = reviewed(project, fault, YES)
+    assert ended.code == 0, ended.out
+    (question,) = ended.questions
+    return question
+
+
 @pytest.mark.slow
 def test_new_claim_and_reworded_task_are_answered_by_reviewer(project: Project) -> None:
     written(project, WORDS, "alice has paid")
     code, out = replayed(project)
-    assert (code, "answer it yourself with --vnc-record=accept" in out) == (1, True)
+    assert "answer it yourself with --vnc-record=accept" in out
+    assert code == 1
     assert "no user or judge" in out or "no verdict on 'alice has paid'" in out, out
     before = files_of(project)
 
     refused = reviewed(project, "", "n\n")
-    assert (refused.code, len(refused.questions)) == (1, 1), refused.out
+    assert refused.code == 1, refused.out
+    assert len(refused.questions) == 1
     assert "Does this hold on the screen now: 'alice has paid'?" in refused.out
     assert "1 failed: 1 inconclusive" in refused.out
     wrong = reviewed(project, "", BUG)
@@ -204,16 +209,15 @@ def test_new_claim_and_reworded_task_are_answered_by_reviewer(project: Project) 
     assert replayed(project)[0] == 0
     made = load(project.file)
     assert made
-    assert [answer.claim for answer in made.segments[0].claims] == [
-        "alice has paid 5.00"
-    ]
+    (answer,) = made.segments[0].claims
+    assert answer.claim == "alice has paid 5.00"
 
     written(project, "Alice buys two apples", "alice has paid 5.00")
     code, out = replayed(project)
-    assert (code, "say so with --vnc-record=accept" in out) == (1, True), out
-    ended = reviewed(project, "", YES)
-    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
-    assert f"the recording is of the task {WORDS!r}" in ended.questions[0]
+    assert "say so with --vnc-record=accept" in out
+    assert code == 1
+    question = accepted_question(project)
+    assert f"the recording is of the task {WORDS!r}" in question
     assert replayed(project)[0] == 0
     changed = load(project.file)
     assert changed
@@ -226,11 +230,11 @@ def test_new_claim_and_reworded_task_are_answered_by_reviewer(project: Project) 
 def test_end_without_judge_is_answered_by_reviewer(project: Project) -> None:
     written(project, WORDS, ())
     code, out = replayed(project)
-    assert (code, "no user or judge confirmed its recording's end" in out) == (1, True)
+    assert "no user or judge confirmed its recording's end" in out
+    assert code == 1
     refused = reviewed(project, "", BUG)
     assert "1 failed: 1 agent" in refused.out, refused.out
-    ended = reviewed(project, "", YES)
-    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
+    accepted_question(project)
     assert replayed(project)[0] == 0
     made = load(project.file)
     assert made
@@ -243,12 +247,12 @@ def test_claim_that_mask_covers_is_answered_by_reviewer(project: Project) -> Non
     assert reviewed(project, "", YES).code == 0
     whole = Region(0, 110, 800, 170)  # with the total
     assert add_masks(project.file, [whole])
-    code, out = replayed(project, "--vnc-app=" + app_of("wrong total"))
-    assert (code, "the claim's region is masked, and differs there" in out) == (1, True)
-    ended = reviewed(project, "wrong total", YES)
-    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
-    assert "is masked" in ended.questions[0]
-    assert replayed(project, "--vnc-app=" + app_of("wrong total"))[0] == 0
+    other_app = "--vnc-app=" + app_of("wrong total")
+    code, out = replayed(project, other_app)
+    assert "the claim's region is masked, and differs there" in out
+    assert code == 1
+    assert "is masked" in accepted_question(project, "wrong total")
+    assert replayed(project, other_app)[0] == 0
     assert replayed(project)[0] == 0
 
 
@@ -266,13 +270,14 @@ def test_named_recording_is_reworded_for_all_its_tests(project: Project) -> None
 
     write("Alice pays for two apples", ["alice has paid"])
     code, out = replayed(project)
-    assert (code, "One name is one task" in out) == (1, True), out
+    assert "One name is one task" in out
+    assert code == 1
     assert "answer it yourself with --vnc-record=accept" in out
     ended = reviewed(project, "", YES, YES, options="")
-    assert (ended.code, len(ended.questions)) == (0, 2), ended.out
-    asked = [question.splitlines()[-2] for question in ended.questions]
-    assert "'alice has paid'" in asked[0]
-    assert "Alice pays for two apples" in asked[1]
+    assert ended.code == 0, ended.out
+    of_claim, of_task = ended.questions
+    assert "'alice has paid'" in of_claim.splitlines()[-2]
+    assert "Alice pays for two apples" in of_task.splitlines()[-2]
     made = load(key.path)
     assert made
     assert made.segments[0].task == "Alice pays for two apples"
@@ -290,8 +295,7 @@ def test_claim_without_task_is_answered_by_reviewer(project: Project) -> None:
     (project.path / "conftest.py").unlink()
     project.write("test_till.py", body.format("no apple is sold"))
     assert "1 inconclusive" in replayed(project)[1]
-    ended = reviewed(project, "", YES)
-    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
+    accepted_question(project)
     assert replayed(project)[0] == 0
     made = load(project.file)
     assert made

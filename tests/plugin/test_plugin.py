@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from itertools import chain, islice
 from xml.etree import ElementTree
 
 import pytest
@@ -173,21 +174,19 @@ def test_live_session_carries_out_and_reports(
             '[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n'
         ),
     )
-    server = model(*(reply for replies in REPLIES.values() for reply in replies))
-    options = [
+    server = model(*chain.from_iterable(REPLIES.values()))
+    result = run(
+        server,
         "-v",
         "--tb=long",
         "-l",
         "--junitxml=junit.xml",
         "--html=report.html",
         "--self-contained-html",
-    ]
-    options += [
         "--vnc-screen-size=1440x900",
         "-ovnc_functions=warehouse",
         "--vnc-scope=session",
-    ]
-    result = run(server, *options)
+    )
     result.assert_outcomes(passed=6, failed=3, errors=1)
     result.stdout.fnmatch_lines(["*1 click(*open the basket*"])
     result.stdout.fnmatch_lines(
@@ -208,68 +207,61 @@ def test_live_session_carries_out_and_reports(
         ]
     )
     junit = (pytester.path / "junit.xml").read_text(encoding="utf-8")
-    for hidden in (
+    hidden = (
         "the body is not reached",
         "Traceback",
         "During handling",
         "gemini_judge.py",
         KEY,
-    ):
-        assert hidden not in result.stdout.str() + junit
+    )
+    printed = result.stdout.str() + junit
+    assert [text for text in hidden if text in printed] == []
     files = [file for file in (pytester.path / "runs").rglob("*") if file.is_file()]
     assert files
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert server.refusals == []
     requests = iter(server.requests)
     of_test = {
-        name: [next(requests) for _ in replies] for name, replies in REPLIES.items()
+        name: [*islice(requests, len(replies))] for name, replies in REPLIES.items()
     }
 
     def responses(name: str) -> list[dict[str, object]]:
-        return [
-            part["functionResponse"] for part in of_test[name][1].contents[-1]["parts"]
-        ]
+        parts = of_test[name][1].contents[-1]["parts"]
+        return [part["functionResponse"] for part in parts]
 
-    first = responses("corners")[0]
-    assert (first["name"], first["id"]) == ("click", "call-0-0")
+    first, *_ = responses("corners")
+    assert first["name"] == "click"
+    assert first["id"] == "call-0-0"
     assert '"mimeType": "image/png"' in json.dumps(responses("corners"))
-    assert [response["name"] for response in responses("several_calls")][1:3] == [
-        "type",
-        "press_key",
-    ]
-    assert '"safety_acknowledgement": "true"' in json.dumps(
-        responses("allowed_by_policy")
-    )
+    names = [response["name"] for response in responses("several_calls")]
+    assert names[1:3] == ["type", "press_key"]
+    acknowledged = '"safety_acknowledgement": "true"'
+    assert acknowledged in json.dumps(responses("allowed_by_policy"))
     assert "3 apples" in json.dumps(responses("named_functions"))
     tests = results()
-    around, setup = (
-        [run.task for run in tests[name].runs] for name in ("around", "setup")
-    )
-    assert (around, setup) == (
-        ["Fill the basket", "Buy it", "Empty the basket"],
-        ["Open the shop"],
-    )
+    around = tests["around"]
+    setup = tests["setup"]
+    tasks = [run.task for run in around.runs]
+    assert tasks == ["Fill the basket", "Buy it", "Empty the basket"]
+    assert [run.task for run in setup.runs] == ["Open the shop"]
     page = (pytester.path / "report.html").read_text(encoding="utf-8")
-    for shown in (
-        *around[:2],
-        *setup,
-        "what is in the basket?",
-        "it is no Basket",
-    ):  # older pytest-html drops a teardown
-        assert shown in page, shown
+    assert "Fill the basket" in page
+    assert "Buy it" in page
+    # older pytest-html drops the teardown, in which the basket is emptied
+    assert "Open the shop" in page
+    assert "what is in the basket?" in page
+    assert "it is no Basket" in page
     assert page.count("data:image/png;base64") >= 3
     assert re.search(r'col-cost\\*">\$0\.0', html.unescape(page))
-    assert [len(run.verdicts) for run in tests["around"].runs] == [0, 1, 0]
-    assert (tests["around"].result, tests["setup"].triage) == ("passed", "inconclusive")
-    of_junit = ElementTree.fromstring(junit).iter("property")
-    in_junit = [
-        str(noted.get("value")) for noted in of_junit if noted.get("name") == "vnc_run"
-    ]
-    assert sorted(in_junit) == sorted(
-        run.directory for test in tests.values() for run in test.runs
-    )
-    assert (a_call := tests["setup"].dollars)
-    assert tests["around"].dollars == pytest.approx(4 * a_call, abs=1e-5)
+    assert [len(run.verdicts) for run in around.runs] == [0, 1, 0]
+    assert around.result == "passed"
+    assert setup.triage == "inconclusive"
+    properties = ElementTree.fromstring(junit).findall(".//property[@name='vnc_run']")
+    in_junit = [str(noted.get("value")) for noted in properties]
+    runs = chain.from_iterable(test.runs for test in tests.values())
+    assert sorted(in_junit) == sorted(run.directory for run in runs)
+    assert setup.dollars
+    assert around.dollars == pytest.approx(4 * setup.dollars, abs=1e-5)
 
 
 WRONG_ARGUMENTS = [

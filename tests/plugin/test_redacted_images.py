@@ -42,10 +42,10 @@ def test_sign_in(vnc_agent):
 @pytest.mark.vnc_task("Look at it", expect=None, secrets=["CODE"])
 def test_look(): ...
 """
-FIELD, GREETING = np.s_[54:82, 64:356], np.s_[220:260, 60:300]
-"""The inside of the field, which shows the code, and where the program says who is
-signed in.
-"""
+FIELD = np.s_[54:82, 64:356]
+"""The inside of the field, which shows the code."""
+GREETING = np.s_[220:260, 60:300]
+"""Where the program says who is signed in."""
 
 
 def answer(request: Request) -> Reply:
@@ -62,6 +62,9 @@ def answer(request: Request) -> Reply:
     return acts[min(len(request.contents) // 2, 2)]
 
 
+EMBEDDED = re.compile(rb"data:image/(?:png|webp);base64,([A-Za-z0-9+/=]+)")
+
+
 def screenshots(server: GeminiServer) -> Iterator[bytes]:
     """All screenshots in the requests, in files, and in pages."""
     for request in server.requests:
@@ -71,13 +74,7 @@ def screenshots(server: GeminiServer) -> Iterator[bytes]:
         if file.suffix in (".png", ".webp") and file.parent.name != "page":
             yield file.read_bytes()
         elif file.suffix == ".html":
-            yield from map(
-                b64decode,
-                re.findall(
-                    rb"data:image/(?:png|webp);base64,([A-Za-z0-9+/=]+)",
-                    file.read_bytes(),
-                ),
-            )
+            yield from map(b64decode, EMBEDDED.findall(file.read_bytes()))
 
 
 @pytest.mark.slow
@@ -100,9 +97,9 @@ def test_no_screenshot_shows_field_of_secret(
     whole = [each for each in seen if each.shape == (900, 1440)]
     assert len(server.requests) >= 4
     assert len(whole) >= 8
-    for screen in whole:
-        assert within_caret((screen[FIELD] & 0xFF) < 0x60)
-    assert sum((screen[FIELD] == REDACTED_COLOUR).all() for screen in whole) >= 6
+    fields = [screen[FIELD] for screen in whole]
+    assert all(within_caret((field & 0xFF) < 0x60) for field in fields)
+    assert sum((field == REDACTED_COLOUR).all() for field in fields) >= 6
     assert not any((screen[GREETING] == REDACTED_COLOUR).any() for screen in whole)
     replayed.assert_outcomes(passed=1)
     replayed.stdout.fnmatch_lines(
