@@ -72,11 +72,21 @@ def x509(
         yield server
 
 
-def used(server: VncServer, wire: Wire, password: str | None = "geheim") -> ServerFacts:
+@pytest.fixture(params=["authority", "fingerprint"])
+def checking(
+    request: pytest.FixtureRequest, authority: Authority, here: Certificate
+) -> Wire:
+    """A wire that checks the certificate, one way or the other."""
+    if request.param == "authority":
+        return Wire(tls_ca=str(authority.file))
+    return Wire.of("", here.fingerprint.upper())
+
+
+def used(address: str, wire: Wire) -> ServerFacts:
     """Connect, look at the screen, and return what was found out."""
     facts = ServerFacts()
     with closing(
-        connect(server.address, password, facts=facts, wire=wire, timeout_s=BUSY_S)
+        connect(address, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)
     ) as controller:
         assert controller.frame().ref.width == 1024
     return facts
@@ -95,15 +105,10 @@ def refused(
 
 
 @pytest.mark.desktop
-@pytest.mark.parametrize("checked_by", ["authority", "fingerprint"])
 def test_certificate_is_checked_by_authority_or_fingerprint(
-    x509: VncServer, authority: Authority, here: Certificate, checked_by: str
+    x509: VncServer, checking: Wire
 ) -> None:
-    wires = {
-        "authority": Wire(tls_ca=str(authority.file)),
-        "fingerprint": Wire.of("", here.fingerprint.upper()),
-    }
-    facts = used(x509, wires[checked_by])
+    facts = used(x509.address, checking)
     assert facts.security_used == "VeNCrypt X509Vnc"
     assert facts.subtypes == ("X509Vnc", "TLSVnc", "VncAuth")
     assert facts.protection == "TLS, with a certificate that was checked"
@@ -189,7 +194,7 @@ def test_across_network_certificate_is_preferred_and_checked(x509: VncServer) ->
     refused(
         x509.address, "not accepted: unable to get local issuer certificate", Wire()
     )
-    assert used(x509, Wire(tls="off")).security_used == "VncAuth"
+    assert used(x509.address, Wire(tls="off")).security_used == "VncAuth"
 
 
 @pytest.mark.desktop
@@ -249,20 +254,8 @@ def wss(tmp_path_factory: pytest.TempPathFactory, here: Certificate) -> Iterator
 
 
 @pytest.mark.desktop
-@pytest.mark.parametrize("checked_by", ["authority", "fingerprint"])
-def test_screen_by_wss_is_protected(
-    wss: str, authority: Authority, here: Certificate, checked_by: str
-) -> None:
-    wires = {
-        "authority": Wire(tls_ca=str(authority.file)),
-        "fingerprint": Wire(tls_fingerprint=here.fingerprint),
-    }
-    wire = wires[checked_by]
-    facts = ServerFacts()
-    with closing(
-        connect(wss, "geheim", facts=facts, wire=wire, timeout_s=BUSY_S)
-    ) as controller:
-        assert controller.frame().ref.width == 1024
+def test_screen_by_wss_is_protected(wss: str, checking: Wire) -> None:
+    facts = used(wss, checking)
     assert facts.protection == "wss, with a certificate that was checked"
 
 
