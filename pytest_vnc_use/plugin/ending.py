@@ -52,7 +52,7 @@ _KEPT = "nothing was recorded, as the test failed. {}"
 _HEALED = "was healed (vnc_healed = fail)"
 _TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
 _ACCEPT_HEALS = "the change is intended, set vnc_healed = pass"
-_MASK_TRANSIENT = "that is intended, mask that part of the screen"
+_MASK_TRANSIENT = "that is intended, mask it (`{}`)"
 
 
 def end_call(item: pytest.Item) -> None:
@@ -90,7 +90,13 @@ def _check_replay(item: pytest.Item, recorded_test: RecordedTest) -> None:
         unkept = _keep_proposal(item, recorded_test)
         raise _unlike_recording(_HEALED, recorded_test.healed, _ACCEPT_HEALS, unkept)
     if recorded_test.transients and settings.transients == "fail":
-        raise _unlike_recording(_TRANSIENT, recorded_test.transients, _MASK_TRANSIENT)
+        # numpy, which the test's agent has imported
+        from pytest_vnc_use.recordings.masks import mask_command
+
+        regions = recorded_test.transient_regions
+        command = mask_command(recorded_test.key.node_id, regions)
+        intended = _MASK_TRANSIENT.format(command)
+        raise _unlike_recording(_TRANSIENT, recorded_test.transients, intended)
 
 
 def _keep_proposal(item: pytest.Item, recorded_test: RecordedTest) -> str:

@@ -15,8 +15,9 @@ from functools import partial
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.recordings.format import Live, RecordedStep, Screen, Segment
-from pytest_vnc_use.recordings.gates import evidence_gate, mask_of, unknown_parts
+from pytest_vnc_use.recordings.gates import evidence_gate, mask_of
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.painting import unknown_parts
 from pytest_vnc_use.recordings.values import Values, with_names
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.json_lines import to_json

@@ -27,18 +27,24 @@ from pytest_vnc_use.recordings.gates import (
     Gate,
     Mismatch,
     gate,
-    is_recoloured,
-    is_sliding,
     mask_of,
     surroundings,
-    unknown_parts,
 )
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.life import GateOpened, Life, State
+from pytest_vnc_use.recordings.painting import Passage, unknown_parts
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.values import Values, with_names
 from pytest_vnc_use.runs.transcript import format_caption
-from pytest_vnc_use.types import Click, Frame, FrameRef, MouseDown, Region, Step
+from pytest_vnc_use.types import (
+    Click,
+    Frame,
+    FrameRef,
+    MouseDown,
+    Region,
+    Step,
+    TypeText,
+)
 from pytest_vnc_use.types.actions import Point, points
 
 _MAX_CAPTION = 80
@@ -481,13 +487,11 @@ class Course:
 
     def unknown_parts(self, transient: Pixels) -> list[Region]:
         """Return where a transient frame differs from all that this segment shows
-        there.
+        there, and from what is seen on the way from one screen to the next.
 
         A slow program shows an earlier screen with a part of a later one: of the next
         gate's, or of the one after it. What comes on its own, such as a notification,
-        may come at another step than when it was recorded. It shows a step's target for
-        longer in other colours and with another border: pressed, or losing the focus.
-        What slides rests on its way, if the machine is slow. Any of these screens may
+        may come at another step than when it was recorded. Any of these screens may
         show another value than recorded.
         """
         left_out = self.position.gate.ignored
@@ -499,14 +503,11 @@ class Course:
         targets: list[Point] = []
         for number in range(self._next):
             targets += self.segment.points_at(number)
+        passage = Passage(beside, targets, tuple(self._typed_at()))
         regions = []
         for part in unknown_parts(transient, known, left_out):
-            shown_before = (
-                is_recoloured(part, targets, screen, transient) for screen in beside
-            )
-            if any(shown_before) or is_sliding(part, beside, transient):
-                continue
-            regions.append(part)
+            if not passage.shows(part, transient):
+                regions.append(part)
         for screen in self.segment.screens:
             if not regions:
                 break
@@ -514,6 +515,19 @@ class Course:
             unlike = unknown_parts(transient, shown, left_out)
             regions = [part for part in regions if part.meets_any(unlike)]
         return regions
+
+    def _typed_at(self) -> Iterator[Region]:
+        """Yield where the newest step may have typed: at its point, and at the carets
+        before and after it.
+        """
+        step = self.newest_step
+        if step is None or not isinstance(step.action, TypeText):
+            return
+        for x, y in points(step.action):
+            yield Region(x, y, x + 1, y + 1)
+        for part in (*step.screen.dynamic, *self.screen.dynamic):
+            if part.kind in ("caret", "blinks"):
+                yield part.region
 
     def _places_of_values(self) -> Iterator[Region]:
         """Yield where the screens from the one before the newest step to the one after

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -21,19 +20,11 @@ from pytest_vnc_use.recordings.images import (
     levels_of,
 )
 from pytest_vnc_use.recordings.same_text import really_differing
-from pytest_vnc_use.types import CARET_PX, REDACTED_COLOUR, Action, Region
+from pytest_vnc_use.types import REDACTED_COLOUR, Action, Region
 from pytest_vnc_use.types.actions import Point, points
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
-_BORDER_PX = 6
-"""The width of a border, or of a ring around what has the focus, on a screen on which
-all is twice as large.
-"""
-_SAME_COLOUR_LEVELS = 8
-"""The largest difference of a level where pixels of one colour have another one now:
-blended edges are rounded.
-"""
 _PRESSED_PX = 2
 """The width of the border that shows that a control is pressed, on a screen on which all
 is twice as large.
@@ -42,8 +33,6 @@ _PRESSED_LEVELS = 32
 """The largest difference of a level of that border's colours. In Chromium it is 23; a
 ring around what has the focus differs by 80 and more.
 """
-_CORNER_PX = 8
-"""The size of a round corner, on a screen on which all is twice as large."""
 LOOK_FOR_BLINK_S = 0.1
 """The longest time between two comparisons where each variant of a blinking part is
 waited for.
@@ -399,95 +388,3 @@ def _levels_apart(colours: Pixels, others: Pixels) -> int:
     """Return the largest difference of a level of red, green or blue."""
     distance = np.abs(levels_of(colours) - levels_of(others))
     return int(distance.max())
-
-
-def unknown_parts(
-    seen: Pixels, known: Iterable[Pixels], left_out: Mask
-) -> list[Region]:
-    """Return where a screen differs from all of the `known` screens.
-
-    A window that is still being drawn does not count: each of its pieces is as on the
-    screen before or after, or of one colour. A caret does not count either.
-    """
-    marked: Mask = ~left_out
-    screens = list(known)
-    for screen in screens:
-        if screen.shape != seen.shape:
-            return []
-        marked &= differing(screen, seen)
-    # A slide on its way differs from each screen nearly everywhere.
-    for screen in screens:
-        marked = really_differing(screen, seen, left_out, only=marked)
-    boxes = []
-    for box in boxes_of(marked):
-        pixels = box.part_of(seen)[box.part_of(marked)]
-        is_plain = bool((pixels == pixels[0]).all())
-        if not is_plain and not box.is_within(CARET_PX):
-            boxes.append(box)
-    return boxes
-
-
-def is_sliding(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
-    """Return whether a box shows content that slides from where one of the screens has
-    it to where another has it, as an accordion that opens.
-
-    The screens differ around the box, and each of its rows, or of its columns, is one
-    that they show elsewhere. A message has rows of its own.
-    """
-    changed = np.zeros(seen.shape, np.bool_)
-    for screen in screens:
-        changed |= differing(screens[0], screen)
-    if not changed.any():
-        return False
-    way = box_of(changed).grown(_BORDER_PX, seen.shape)
-    if way.joined(box) != way:
-        return False
-    rows = Region(box.left, 0, box.right, seen.shape[0])
-    columns = Region(0, box.top, seen.shape[1], box.bottom)
-    part = box.part_of(seen)
-    return _is_made_of(part, [rows.part_of(screen) for screen in screens]) or (
-        _is_made_of(part.T, [columns.part_of(screen).T for screen in screens])
-    )
-
-
-def _is_made_of(part: Pixels, screens: Iterable[Pixels]) -> bool:
-    """Return whether all rows of a part are rows of the screens, but for their ends,
-    which may be cut round.
-    """
-    inside = np.s_[_CORNER_PX:-_CORNER_PX]
-    if part[0, inside].size < _CORNER_PX:
-        return False
-    rows = chain.from_iterable(screens)
-    known = {row[inside].tobytes() for row in rows}
-    return all(row[inside].tobytes() in known for row in part)
-
-
-def is_recoloured(
-    box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels
-) -> bool:
-    """Return whether a box around a target shows the same drawing in other colours,
-    apart from its border, as a button that is pressed.
-
-    It does if each colour has become one other colour, all over the box:
-
-        before  A A B B A      now  C C D D C    the same drawing: A is C, B is D
-                                    C C D E C    another one: B is D and E
-    """
-    if not box.holds_any(targets):
-        return False
-    inside = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
-    was = box.part_of(before)[inside].ravel()
-    now = box.part_of(seen)[inside].ravel()
-    # `kinds` has for each pixel the number of its colour before
-    colours, kinds = np.unique(was, return_inverse=True)
-    for shift in (0, 8, 16):
-        level = now >> shift & 0xFF
-        # the darkest and the lightest that each colour has become, in this channel
-        least = np.full(len(colours), 0xFF)
-        greatest = np.zeros(len(colours), np.int64)
-        np.minimum.at(least, kinds, level)
-        np.maximum.at(greatest, kinds, level)
-        if (greatest - least > _SAME_COLOUR_LEVELS).any():
-            return False
-    # a drawing of several colours has disappeared if it is one colour now
-    return len(colours) <= 1 or len(np.unique(now)) > 1

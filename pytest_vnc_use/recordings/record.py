@@ -202,6 +202,11 @@ class RecordedTest:
         return self._transients.messages
 
     @property
+    def transient_regions(self) -> list[Region]:
+        """Where these transient frames showed what is not recorded."""
+        return self._transients.regions
+
+    @property
     def _records(self) -> bool:
         return self.mode in _RECORDS
 

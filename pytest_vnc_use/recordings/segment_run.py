@@ -23,6 +23,7 @@ from pytest_vnc_use.recordings.life import (
     SegmentEvent,
     State,
 )
+from pytest_vnc_use.recordings.painting import UnknownParts
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.runs.directory import RunDirectory
@@ -311,12 +312,13 @@ class SegmentRun:
 
 class UnknownTransients:
     """The transient frames of a test's replays that no recording has, each unknown
-    region once. A rehearsal learns them in place of a report.
+    region once, whatever else it shows later. A rehearsal learns them in place of a
+    report.
     """
 
     def __init__(self) -> None:
         self.messages: list[str] = []
-        self._regions: list[Region] = []
+        self.regions: list[Region] = []
 
     def note_step(self, run: SegmentRun, event: StepFinished) -> None:
         """Report what came by after a replayed step."""
@@ -336,17 +338,23 @@ class UnknownTransients:
             return
         course = run.replay.course
         rehearsal = course.allowances.rehearsal
+        unknown = []
         for frame in passed:
-            for region in course.unknown_parts(run.load(frame)):
-                if region in self._regions:
+            seen = run.load(frame)
+            unknown.append(UnknownParts(frame, seen, course.unknown_parts(seen)))
+        for parts in unknown:
+            if rehearsal and parts.regions and course.newest_step:
+                transient = Screen(pixels=partial(run.load, parts.frame))
+                rehearsal.note_transient(course.newest_step, transient)
+                continue
+            for region in parts.regions:
+                if region.meets_any(self.regions):
                     continue
-                self._regions.append(region)
-                if rehearsal and course.newest_step:
-                    transient = Screen(pixels=partial(run.load, frame))
-                    rehearsal.note_transient(course.newest_step, transient)
+                if parts.is_turning(region, unknown):
                     continue
+                self.regions.append(region)
                 problem = (
                     f"{when} the screen showed an unrecorded transient frame, {region}"
                 )
-                run.emit(Transient(problem, frame, region))
+                run.emit(Transient(problem, parts.frame, region))
                 self.messages.append(problem)

@@ -9,24 +9,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
 from pytest_vnc_use.backends.pixels import box_of, encode_png
+from pytest_vnc_use.cli.target import browser_command
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.format import (
     RecordedStep,
     Screen,
     Segment,
     ShownValue,
+    dynamic_region,
+    held,
 )
-from pytest_vnc_use.recordings.gates import is_sliding
-from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.images import Pixels, levels_of, pixels_of
+from pytest_vnc_use.recordings.painting import (
+    Passage,
+    is_moved_text,
+    is_sliding,
+    unknown_parts,
+)
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
+<<<<<<< HEAD
 from pytest_vnc_use.types import Click, Decision, FrameRef, Observation, Region
 from support.images import numbers
+=======
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    Decision,
+    FrameRef,
+    Observation,
+    Region,
+    TypeText,
+)
+from support.painted_form import numbers
+from support.programs_on_x import Desk
+>>>>>>> 8551f583 (What moves, fades, turns or was typed on the way is no unrecorded transient; a region is named once, with its mask)
 from support.tills import STEPS, Steps, Tills
+from support.vnc_servers import require
 
 desktop = pytest.mark.desktop
 
@@ -128,12 +152,16 @@ def page(
     button: str = BLUE,
     note: str = "",
     toast: str = "",
+    beside: str = "",
 ) -> Pixels:
-    """A field with a text, a button and a status line; a toast, if there is one."""
+    """A field with a text, a message beside it, a button and a status line; a toast, if
+    there is one.
+    """
     image = Image.new("RGB", SIZE, "white")
     pen = ImageDraw.Draw(image)
     pen.rectangle(FIELD, outline="grey")
     pen.text((30, 30), text, "black")
+    pen.text((210, 30), beside, "black")
     pen.rectangle(BUTTON, fill=button, outline=ring, width=2)
     pen.text((50, 135), "Sign in", "white")
     pen.text((50, 150), note, "white")
@@ -158,12 +186,13 @@ def screen_of(shown: Pixels, *values: ShownValue) -> Screen:
     return Screen(pixels=lambda: shown, values=values)
 
 
-def after_two_steps(screens: Sequence[Screen] = ()) -> Course:
+PAY = Click(80, 140)
+
+
+def after_two_steps(screens: Sequence[Screen] = (), action: Action = PAY) -> Course:
     """A replay after its second step, a click on the button."""
     *before, end = screens or map(screen_of, SCREENS)
-    steps = tuple(
-        RecordedStep(action=Click(80, 140), screen=screen) for screen in before
-    )
+    steps = tuple(RecordedStep(action=action, screen=screen) for screen in before)
     course = Course(Segment(task="Sign in", steps=steps, end=end))
     replay = Replay(cast(Any, None), course)
     for screen in course.segment.screens[:2]:
@@ -241,6 +270,63 @@ def test_unknown_parts_toast_beside_value_is_listed() -> None:
     assert after_value().unknown_parts(page("bob", toast="added"))
 
 
+def blend(one: Pixels, other: Pixels, share: float) -> Pixels:
+    """One screen that has faded into another so far."""
+    images = [
+        Image.fromarray(levels_of(shown).astype("uint8")) for shown in (one, other)
+    ]
+    return numbers(Image.blend(*images, share))
+
+
+def test_unknown_parts_fade_shows_none() -> None:
+    shown = blend(SCREENS[1], SCREENS[2], 0.4)
+    assert after_two_steps().unknown_parts(shown) == []
+
+
+def test_unknown_parts_message_that_fades_is_listed() -> None:
+    message = page("alice", status="ERROR 500")
+    shown = blend(SCREENS[1], message, 0.4)
+    assert after_two_steps().unknown_parts(shown)
+
+
+HINT = "What is missing?"
+TYPED = [
+    page(HINT),
+    page(HINT, status="1 of 3"),
+    page(HINT, status="2 of 3"),
+    page(HINT, status="3 of 3"),
+]
+"""A field that Enter empties."""
+
+
+@pytest.mark.parametrize(
+    ("action", "places"),
+    [
+        (TypeText("bread\n", 110, 35), ()),
+        (TypeText("bread\n"), (Region(30, 28, 32, 44),)),
+    ],
+    ids=["clicked", "caret"],
+)
+@pytest.mark.parametrize(
+    ("shown", "is_known"),
+    [
+        (page("bread", status="1 of 3"), True),
+        (page("bread", status="2 of 3"), True),
+        (page("bread", status="1 of 3", toast="added"), False),
+        (page(HINT, status="1 of 3", beside="it is too short"), False),
+        (page("bread", status="ERROR 500"), False),
+    ],
+    ids=["typed", "with its result", "toast", "beside the field", "status"],
+)
+def test_unknown_parts_typed_text_before_enter(
+    action: Action, places: Sequence[Region], shown: Pixels, *, is_known: bool
+) -> None:
+    carets = tuple(dynamic_region(place, "caret") for place in places)
+    screens = [Screen(pixels=held(pixels), dynamic=carets) for pixels in TYPED]
+    unknown = after_two_steps(screens, action).unknown_parts(shown)
+    assert (unknown == []) == is_known
+
+
 def accordion(opened_px: int, colour: str = "black", message: str = "") -> Pixels:
     """A part that is opened so far, with two headings below it; a message over it."""
     image = Image.new("RGB", SIZE, "white")
@@ -276,6 +362,47 @@ def test_slow_slide_is_no_message(shown: Pixels, result: bool) -> None:
     assert is_sliding(box, [CLOSED, OPENED], shown) is result
 
 
+@pytest.mark.parametrize(
+    ("shown", "is_known"),
+    [
+        (accordion(30), True),
+        (accordion(30, message="ERROR 500"), False),
+        (accordion(60, "#c02020"), False),
+    ],
+    ids=["slides", "message over it", "other colour"],
+)
+def test_passage_shows_no_message(shown: Pixels, *, is_known: bool) -> None:
+    unknown = unknown_parts(shown, [CLOSED, OPENED], np.zeros(shown.shape, np.bool_))
+    passage = Passage([CLOSED, OPENED])
+    assert all(passage.shows(box, shown) for box in unknown) is is_known
+
+
+def text_at(x: int, text: str, more: str = "", colour: str = "black") -> Pixels:
+    """A line of text, and one far from it on the same row."""
+    image = Image.new("RGB", SIZE, "white")
+    pen = ImageDraw.Draw(image)
+    pen.text((x, 90), text, colour, font_size=20)
+    pen.text((x + 110, 90), more, colour, font_size=20)
+    return numbers(image)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_known"),
+    [
+        (text_at(80, "Slide 1"), True),
+        (text_at(80, "Slide 1", colour="#777777"), True),
+        (text_at(80, "Saved it", colour="#777777"), False),
+        (text_at(20, "Slide 1", "No"), False),
+        (text_at(20, "Slide 1", colour="#c02020"), False),
+    ],
+    ids=["moved", "fainter", "other text", "one more word", "other colour"],
+)
+def test_is_moved_text_other_line_is_message(shown: Pixels, *, is_known: bool) -> None:
+    screens = [text_at(20, "Slide 1"), text_at(20, "Slide 2")]
+    (box, *_) = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    assert is_moved_text(box, screens, shown) is is_known
+
+
 def test_row_beside_change_is_no_slide() -> None:
     before = page("alice")
     after = page("alice", status="welcome")
@@ -283,3 +410,86 @@ def test_row_beside_change_is_no_slide() -> None:
     shown[60:80] = before[25:45]  # the text once more, where nothing changes
     box = box_of(shown != before)
     assert not is_sliding(box, [before, after], shown)
+
+
+PAGE = """<!doctype html><meta charset="utf-8"><title>a page</title>
+<style>
+  body { font: 20px sans-serif }
+  form, ul, div { position: absolute; left: 60px }
+  form { top: 40px }
+  input { width: 300px; font: inherit }
+  ul { top: 160px }
+  div { left: 420px; top: 44px; width: 20px; height: 20px; visibility: hidden }
+  #sign { border: 4px solid lightgrey; border-top-color: navy; border-radius: 50%% }
+  #toast { top: 500px; width: 220px; height: 40px; background: gold }
+</style>
+<form id="form"><input id="field" autofocus placeholder="What is missing?"></form>
+<ul id="list"></ul><div id="sign"></div><div id="toast">It could not be saved</div>
+<script>
+  const slow = %(slow)d, toasts = %(toasts)d;
+  const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+  form.onsubmit = async (event) => {
+    event.preventDefault();
+    if (slow) {
+      await pause(500);
+      sign.style.visibility = "visible";
+      for (let turned = 0; turned < 4; turned += 1) {
+        sign.style.transform = `rotate(${45 * turned}deg)`;
+        await pause(300);
+      }
+      sign.style.visibility = "hidden";
+    }
+    const item = document.createElement("li");
+    item.textContent = field.value;
+    field.value = "";
+    list.append(item);
+    if (slow) {
+      item.style.opacity = 0.4;
+      await pause(400);
+      item.style.opacity = 1;
+    }
+    if (toasts) {
+      toast.style.visibility = "visible";
+      await pause(400);
+      toast.style.visibility = "hidden";
+    }
+  };
+  addEventListener("load", () => { document.title = "The list"; });
+</script>
+"""
+TITLE = (
+    "sh",
+    "-c",
+    "until xwininfo -root -tree | grep -q 'The list'; do sleep 0.1; done",
+)
+
+
+def in_chromium(directory: Path, *, slow: bool = False, toasts: bool = False) -> str:
+    """The command of a browser that shows a page, slow or with a toast."""
+    page_file = directory / "page.html"
+    page_file.write_text(PAGE % {"slow": slow, "toasts": toasts}, encoding="utf-8")
+    return f"exec {browser_command()} {page_file.as_uri()}"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@desktop
+def test_slow_page_shows_no_transient_but_toast(tmp_path: Path) -> None:
+    require("chromium")
+    desk = Desk(tmp_path)
+    steps = TypeText("bread\n", 200, 60), TypeText("milk\n")
+    command = in_chromium(tmp_path)
+    with desk.driven("list", command, "auto", steps, first=TITLE) as driven:
+        driven.run()
+        assert driven.recorded.write()
+    command = in_chromium(tmp_path, slow=True)
+    with desk.driven("list", command, "replay", first=TITLE) as driven:
+        driven.run()
+        driven.agent.end_body()
+        assert driven.recorded.transients == []
+    command = in_chromium(tmp_path, toasts=True)
+    with desk.driven("list", command, "replay", first=TITLE) as driven:
+        driven.run()
+        driven.agent.end_body()
+        assert driven.recorded.transients

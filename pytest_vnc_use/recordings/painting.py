@@ -1,0 +1,322 @@
+"""What a screen shows on its way to the next one, however slow the machine is, and where
+it shows anything else, such as a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from pytest_vnc_use.backends.pixels import box_of, boxes_of, most_common
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
+from pytest_vnc_use.recordings.same_text import (
+    MAX_HEIGHT_PX,
+    line_around,
+    really_differing,
+)
+from pytest_vnc_use.types import CARET_PX, FrameRef, Region
+from pytest_vnc_use.types.actions import Point
+
+_BORDER_PX = 6
+"""The width of a border, or of a ring around what has the focus, on a screen on which
+all is twice as large.
+"""
+_SAME_COLOUR_LEVELS = 8
+"""The largest difference of a level where pixels of one colour have another one now:
+blended edges are rounded.
+"""
+_CORNER_PX = 8
+"""The size of a round corner, on a screen on which all is twice as large."""
+_TEXT_WIDTH = 2
+"""How many times as wide as high a line is, at least, that is found elsewhere."""
+_ALIKE = 0.87
+"""The least likeness of a line to that elsewhere, 1 where each pixel is as much fainter:
+"Slide 1" has 0.94 and 0.88 of itself at a fraction of a pixel, 0.81 of "Slide 2".
+"""
+_SIGN_PX = (64, 64)
+"""The largest sign that turns, on a screen on which all is twice as large."""
+_PLAIN_LEVELS = 8
+"""The largest difference of a level of a background with a faint pattern."""
+_FADE_LEVELS = 6
+"""The largest difference of a level from the blend of two screens."""
+
+
+Levels = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """The way from one recorded screen to the next: both `screens`, also as accepted,
+    the points at which the steps so far acted, and where the newest one has typed.
+    """
+
+    screens: Sequence[Pixels]
+    acted_at: Sequence[Point] = ()
+    typed_at: Sequence[Region] = ()
+
+    def shows(self, box: Region, seen: Pixels) -> bool:
+        """Return whether a box of a screen may be seen on the way."""
+        for screen in self.screens:
+            if is_recoloured(box, self.acted_at, screen, seen):
+                return True
+            if is_typed(box, self.typed_at, screen, seen):
+                return True
+        return (
+            is_sliding(box, self.screens, seen)
+            or is_fading(box, self.screens, seen)
+            or is_moved_text(box, self.screens, seen, self.acted_at)
+        )
+
+
+def unknown_parts(
+    seen: Pixels, known: Iterable[Pixels], left_out: Mask
+) -> list[Region]:
+    """Return where a screen differs from all of the `known` screens.
+
+    A window that is still being drawn does not count: each of its pieces is as on the
+    screen before or after, or of one colour. A caret does not count either.
+    """
+    marked: Mask = ~left_out
+    screens = list(known)
+    for screen in screens:
+        if screen.shape != seen.shape:
+            return []
+        marked &= differing(screen, seen)
+    # A slide on its way differs from each screen nearly everywhere.
+    for screen in screens:
+        marked = really_differing(screen, seen, left_out, only=marked)
+    boxes = []
+    for box in boxes_of(marked):
+        part = box.part_of(seen)
+        pixels = part[box.part_of(marked)]
+        # what is gone leaves rows of a background, which may be darker further down
+        row_levels = np.ptp(levels_of(part), axis=1)
+        is_plain = (pixels == pixels[0]).all() or row_levels.max() <= _PLAIN_LEVELS
+        if not is_plain and not box.is_within(CARET_PX):
+            boxes.append(box)
+    return boxes
+
+
+def is_sliding(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
+    """Return whether a box shows content that slides from where one of the screens has
+    it to where another has it, as an accordion that opens.
+
+    Each of its rows, or of its columns, is plain, or one of the screens': in its place,
+    or from where it is not now. A message has rows of its own.
+    """
+    rows = Region(box.left, 0, box.right, seen.shape[0])
+    columns = Region(0, box.top, seen.shape[1], box.bottom)
+    down = [rows.part_of(screen) for screen in (seen, *screens)]
+    across = [columns.part_of(screen).T for screen in (seen, *screens)]
+    return _is_made_of(slice(box.top, box.bottom), *down) or (
+        _is_made_of(slice(box.left, box.right), *across)
+    )
+
+
+def _is_made_of(part: slice, seen: Pixels, *screens: Pixels) -> bool:
+    """Return whether some rows are plain, or rows of the screens in their place or from
+    another one, where they are not now; but for their ends, which may be cut round.
+    """
+    inside = np.s_[:]
+    if seen.shape[1] > 4 * _CORNER_PX:
+        inside = np.s_[_CORNER_PX:-_CORNER_PX]
+    rows = seen[:, inside]
+    is_own = (rows != rows[:, :1]).any(axis=1)
+    elsewhere = set()
+    for screen in screens:
+        recorded = screen[:, inside]
+        has_moved = (recorded != rows).any(axis=1)
+        is_own &= has_moved
+        # rows like the one above, as of a box's sides, may still be in their place
+        is_repeated = (recorded[1:] == recorded[:-1]).all(axis=1)
+        has_moved[1:] |= is_repeated
+        elsewhere.update(row.tobytes() for row in recorded[has_moved])
+    return all(row.tobytes() in elsewhere for row in rows[part][is_own[part]])
+
+
+def is_moved_text(
+    box: Region,
+    screens: Sequence[Pixels],
+    seen: Pixels,
+    targets: Iterable[Point] = (),
+) -> bool:
+    """Return whether a box is of a line of text that one of the screens has, in its
+    place or further along its row or column, where it is not now. On its way a line may
+    be drawn at a fraction of a pixel, and is no stronger than on any screen, except on
+    a target that is pointed at.
+    """
+    background = most_common(box.part_of(seen))
+    is_drawn = np.abs(_ink(seen, background)).max(axis=2) > _PLAIN_LEVELS
+    if not box.part_of(is_drawn).any():
+        return False
+    # without the place that the line has left
+    box = box_of(box.part_of(is_drawn)).moved(box.left, box.top)
+    line = line_around(box, is_drawn)
+    if line.height > MAX_HEIGHT_PX or line.width < _TEXT_WIDTH * line.height:
+        return False
+    drawn = _ink(line.part_of(seen), background)
+    # a message beside other words is a small part of their line
+    inside = box.moved(-line.left, -line.top)
+    strongest = max(_strength(line, screen) for screen in screens)
+    for screen in screens:
+        for there in _places_of(line, drawn, screen, background):
+            shown = there.part_of(screen)
+            recorded = _ink(shown, most_common(shown))
+            likeness = min(
+                _likeness(recorded, drawn),
+                _likeness(inside.part_of(recorded), inside.part_of(drawn)),
+            )
+            if likeness < _ALIKE:
+                continue
+            is_gone = differing(shown, there.part_of(seen)).any()
+            limit = max(strongest, _strength(there, screen)) + _FADE_LEVELS
+            if np.abs(drawn).max() > limit and not box.holds_any(targets):
+                continue
+            if is_gone:
+                return True
+    return False
+
+
+def _ink(pixels: Pixels, background: int) -> Levels:
+    """Return how far each pixel is from the background, in each channel."""
+    return levels_of(pixels).astype(np.float64) - levels_of(np.array(background))
+
+
+def _strength(line: Region, screen: Pixels) -> float:
+    """Return how far from its background a line is at most."""
+    shown = line.part_of(screen)
+    return float(np.abs(_ink(shown, most_common(shown))).max())
+
+
+def _places_of(
+    line: Region, drawn: Levels, screen: Pixels, background: int
+) -> Iterator[Region]:
+    """Yield where a screen may have a line: in its place, and where its row and its
+    column are most like it.
+    """
+    yield line
+    height, width = screen.shape
+    row = Region(0, line.top, width, line.bottom)
+    column = Region(line.left, 0, line.right, height)
+    for way in (row, column):
+        left, top = _place_in(_ink(way.part_of(screen), background), drawn)
+        corner = Region(0, 0, line.width, line.height)
+        yield corner.moved(way.left + left, way.top + top)
+
+
+def _place_in(way: Levels, drawn: Levels) -> tuple[int, int]:
+    """Return the column and the row at which a way is most like a drawing."""
+    places = sliding_window_view(way, drawn.shape[:2], axis=(0, 1))
+    shared = np.einsum("yxcij,ijc->yx", places, drawn)
+    sizes = np.einsum("yxcij,yxcij->yx", places, places)
+    alike = shared / np.sqrt(np.maximum(sizes, 1))
+    top, left = np.unravel_index(alike.argmax(), alike.shape)
+    return int(left), int(top)
+
+
+def _likeness(one: Levels, other: Levels) -> float:
+    """Return how much two drawings are alike, from 0 to 1, however faint they are."""
+    sizes = (one**2).sum() * (other**2).sum()
+    return float((one * other).sum() ** 2 / max(sizes, 1))
+
+
+def is_recoloured(
+    box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels
+) -> bool:
+    """Return whether a box around a target shows the same drawing in other colours,
+    apart from its border, as a button that is pressed.
+
+    It does if each colour has become one other colour, all over the box:
+
+        before  A A B B A      now  C C D D C    the same drawing: A is C, B is D
+                                    C C D E C    another one: B is D and E
+    """
+    if not box.holds_any(targets):
+        return False
+    inside = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
+    was = box.part_of(before)[inside].ravel()
+    now = box.part_of(seen)[inside].ravel()
+    # `kinds` has for each pixel the number of its colour before
+    colours, kinds = np.unique(was, return_inverse=True)
+    for shift in (0, 8, 16):
+        level = now >> shift & 0xFF
+        # the darkest and the lightest that each colour has become, in this channel
+        least = np.full(len(colours), 0xFF)
+        greatest = np.zeros(len(colours), np.int64)
+        np.minimum.at(least, kinds, level)
+        np.maximum.at(greatest, kinds, level)
+        if (greatest - least > _SAME_COLOUR_LEVELS).any():
+            return False
+    # a drawing of several colours has disappeared if it is one colour now
+    return len(colours) <= 1 or len(np.unique(now)) > 1
+
+
+class UnknownParts(NamedTuple):
+    """Where a transient frame shows what is unknown."""
+
+    frame: FrameRef
+    seen: Pixels
+    regions: list[Region]
+
+    def is_turning(self, region: Region, frames: Iterable[UnknownParts]) -> bool:
+        """Return whether one of the frames shows something else in a small region that
+        is unknown on both, as a sign that turns while a program works.
+        """
+        if not region.is_within(_SIGN_PX):
+            return False
+        for other in frames:
+            small = [part for part in other.regions if part.is_within(_SIGN_PX)]
+            if not region.meets_any(small):
+                continue
+            shown = region.part_of(other.seen)
+            if differing(region.part_of(self.seen), shown).any():
+                return True
+        return False
+
+
+def is_fading(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
+    """Return whether a box shows how one of the screens fades into another: each pixel
+    has come the same share of the way from one colour to the other.
+    """
+    now = levels_of(box.part_of(seen)).astype(np.int64)
+    for one, other in combinations(screens, 2):
+        start = levels_of(box.part_of(one))
+        way = levels_of(box.part_of(other)) - start.astype(np.int64)
+        length = (way * way).sum()
+        if not length:
+            continue
+        share = ((now - start) * way).sum() / length
+        blend = start + share * way
+        if 0 < share < 1 and np.abs(now - blend).max() <= _FADE_LEVELS:
+            return True
+    return False
+
+
+def is_typed(
+    box: Region, typed_at: Iterable[Region], before: Pixels, seen: Pixels
+) -> bool:
+    """Return whether a box may show typed text that is gone, as of a field that Enter
+    empties: a line on the field's background, at a caret or a clicked point.
+
+    Between the line and that place there is only background: a message beside the field
+    is beyond its border.
+    """
+    background = most_common(box.part_of(seen))
+    if box.height > MAX_HEIGHT_PX or background != most_common(box.part_of(before)):
+        return False
+    for place in typed_at:
+        row = (place.top + place.bottom) // 2
+        if not box.top <= row < box.bottom:
+            continue
+        left = min(box.right, place.right)
+        right = max(box.left, place.left)
+        between = seen[row, left:right]
+        if (between == between[:1]).all():
+            return True
+    return False
