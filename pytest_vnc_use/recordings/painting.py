@@ -33,8 +33,6 @@ blended edges are rounded.
 """
 _CORNER_PX = 8
 """The size of a round corner, on a screen on which all is twice as large."""
-_TEXT_WIDTH = 2
-"""How many times as wide as high a line is, at least, that is found elsewhere."""
 _ALIKE = 0.87
 """The least likeness of a line to that elsewhere, 1 where each pixel is as much fainter:
 "Slide 1" has 0.94 and 0.88 of itself at a fraction of a pixel, 0.81 of "Slide 2".
@@ -123,12 +121,12 @@ def _is_made_of(part: slice, seen: Pixels, *screens: Pixels) -> bool:
     """Return whether some rows are plain, or rows of the screens in their place or from
     another one, where they are not now; but for their ends, which may be cut round.
     """
-    inside = np.s_[:]
-    if seen.shape[1] > 4 * _CORNER_PX:
-        inside = np.s_[_CORNER_PX:-_CORNER_PX]
+    width = seen.shape[1]
+    corner_px = _CORNER_PX if width > 4 * _CORNER_PX else 0
+    inside = slice(corner_px, width - corner_px)
     rows = seen[:, inside]
     is_own = (rows != rows[:, :1]).any(axis=1)
-    elsewhere = set()
+    elsewhere: set[bytes] = set()
     for screen in screens:
         recorded = screen[:, inside]
         has_moved = (recorded != rows).any(axis=1)
@@ -158,7 +156,7 @@ def is_moved_text(
     # without the place that the line has left
     box = box_of(box.part_of(is_drawn)).moved(box.left, box.top)
     line = line_around(box, is_drawn)
-    if line.height > MAX_HEIGHT_PX or line.width < _TEXT_WIDTH * line.height:
+    if line.height > MAX_HEIGHT_PX:
         return False
     drawn = _ink(line.part_of(seen), background)
     # a message beside other words is a small part of their line
@@ -239,6 +237,9 @@ def is_recoloured(
     """
     if not box.holds_any(targets):
         return False
+    if min(box.width, box.height) <= 2 * _BORDER_PX:
+        # no more than one side of the border
+        return min(box.width, box.height) <= _BORDER_PX
     inside = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
     was = box.part_of(before)[inside].ravel()
     now = box.part_of(seen)[inside].ravel()

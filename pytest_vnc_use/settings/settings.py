@@ -387,7 +387,9 @@ class Settings:
         10.0, _seconds, "Maximum seconds until a replay's screen is as recorded"
     )
     watch_seconds: float = _setting(
-        1.2, _seconds, "Seconds the end of a task must stay unchanged; what comes later is not seen"
+        1.2,
+        _seconds,
+        "Seconds the end of a task must stay unchanged; what comes later is not seen",
     )
     # One session's own: how often, and with which variables.
     repeat: int = _setting(

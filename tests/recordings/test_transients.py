@@ -28,6 +28,7 @@ from pytest_vnc_use.recordings.images import Pixels, levels_of, pixels_of
 from pytest_vnc_use.recordings.painting import (
     Passage,
     is_moved_text,
+    is_recoloured,
     is_sliding,
     unknown_parts,
 )
@@ -375,6 +376,14 @@ def test_passage_shows_no_message(shown: Pixels, *, is_known: bool) -> None:
     unknown = unknown_parts(shown, [CLOSED, OPENED], np.zeros(shown.shape, np.bool_))
     passage = Passage([CLOSED, OPENED])
     assert all(passage.shows(box, shown) for box in unknown) is is_known
+
+
+def test_is_recoloured_small_text_at_target_is_message() -> None:
+    before, shown = text_at(20, "Slide 1"), page(note="ERROR")
+    box = box_of(shown != page())
+    assert box.height < 12
+    target = (box.left, box.top)
+    assert not is_recoloured(box, [target], before, shown)
 
 
 def text_at(x: int, text: str, more: str = "", colour: str = "black") -> Pixels:
