@@ -15,11 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from pytest_vnc_use.backends.pixels import box_of, boxes_of, most_common
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
-from pytest_vnc_use.recordings.same_text import (
-    MAX_HEIGHT_PX,
-    line_around,
-    really_differing,
-)
+from pytest_vnc_use.recordings.same_text import MAX_HEIGHT_PX, really_differing
 from pytest_vnc_use.types import CARET_PX, FrameRef, Region
 from pytest_vnc_use.types.actions import Point
 
@@ -150,27 +146,20 @@ def is_moved_text(
     a target that is pointed at.
     """
     background = most_common(box.part_of(seen))
-    is_drawn = np.abs(_ink(seen, background)).max(axis=2) > _PLAIN_LEVELS
-    if not box.part_of(is_drawn).any():
+    is_drawn = np.abs(_ink(box.part_of(seen), background)).max(axis=2) > _PLAIN_LEVELS
+    if not is_drawn.any():
         return False
-    # without the place that the line has left
-    box = box_of(box.part_of(is_drawn)).moved(box.left, box.top)
-    line = line_around(box, is_drawn)
+    # without the place that it has left
+    line = box_of(is_drawn).moved(box.left, box.top)
     if line.height > MAX_HEIGHT_PX:
         return False
     drawn = _ink(line.part_of(seen), background)
-    # a message beside other words is a small part of their line
-    inside = box.moved(-line.left, -line.top)
     strongest = max(_strength(line, screen) for screen in screens)
     for screen in screens:
         for there in _places_of(line, drawn, screen, background):
             shown = there.part_of(screen)
             recorded = _ink(shown, most_common(shown))
-            likeness = min(
-                _likeness(recorded, drawn),
-                _likeness(inside.part_of(recorded), inside.part_of(drawn)),
-            )
-            if likeness < _ALIKE:
+            if _likeness(recorded, drawn) < _ALIKE:
                 continue
             is_gone = differing(shown, there.part_of(seen)).any()
             limit = max(strongest, _strength(there, screen)) + _FADE_LEVELS
@@ -209,10 +198,13 @@ def _places_of(
 
 
 def _place_in(way: Levels, drawn: Levels) -> tuple[int, int]:
-    """Return the column and the row at which a way is most like a drawing."""
-    places = sliding_window_view(way, drawn.shape[:2], axis=(0, 1))
-    shared = np.einsum("yxcij,ijc->yx", places, drawn)
-    sizes = np.einsum("yxcij,yxcij->yx", places, places)
+    """Return the column and the row at which a way is most like a drawing, by the sum
+    of the channels alone.
+    """
+    drawn = drawn.sum(axis=2)
+    places = sliding_window_view(way.sum(axis=2), drawn.shape)
+    shared = np.einsum("yxij,ij->yx", places, drawn)
+    sizes = np.einsum("yxij,yxij->yx", places, places)
     alike = shared / np.sqrt(np.maximum(sizes, 1))
     top, left = np.unravel_index(alike.argmax(), alike.shape)
     return int(left), int(top)

@@ -34,10 +34,6 @@ from pytest_vnc_use.recordings.painting import (
 )
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
-<<<<<<< HEAD
-from pytest_vnc_use.types import Click, Decision, FrameRef, Observation, Region
-from support.images import numbers
-=======
 from pytest_vnc_use.types import (
     Action,
     Click,
@@ -47,9 +43,8 @@ from pytest_vnc_use.types import (
     Region,
     TypeText,
 )
-from support.painted_form import numbers
+from support.images import numbers
 from support.programs_on_x import Desk
->>>>>>> 8551f583 (What moves, fades, turns or was typed on the way is no unrecorded transient; a region is named once, with its mask)
 from support.tills import STEPS, Steps, Tills
 from support.vnc_servers import require
 
