@@ -323,7 +323,8 @@ class VNCController:
 
     def _frame(self) -> Frame:
         if self._watch:
-            self._check_screen(self._watch)
+            self._check_not_blank(self._watch)
+            self._check_not_frozen(self._watch)
         self._connection.round_trip()
         frame = self._screen.last_capture().frame(
             pointer=self._show_pointer, encode=self._newest.encode
@@ -331,36 +332,38 @@ class VNCController:
         self._last_size = frame.ref.width, frame.ref.height
         return frame
 
-    def _check_screen(self, watch: Watch) -> None:
-        """Raise ScreenBlank or ScreenFrozen, unless the program under test has
-        ended.
+    def _check_not_blank(self, watch: Watch) -> None:
+        """Raise ScreenBlank if a screen of one colour stays so, unless the program
+        under test has ended.
         """
-        screen = self._screen
-        server = self._connection.server
-        if (
-            watch.blank_s is not None
-            and not self._is_emptied
-            and screen.only_colour(0.0)
-            and not watch.program_exit_reason()
-        ):
-            colour = screen.only_colour(watch.blank_s)
-            if colour and not watch.program_exit_reason():
-                raise ScreenBlank(
-                    f"the screen of {server!r} has had only one colour ({colour}) for"
-                    f" {watch.blank_s:g} s. Start a program on it before the run, by"
-                    " --vnc-app or by app in the task's file, or wait longer with"
-                    " vnc_start_seconds"
-                )
+        if watch.blank_s is None or self._is_emptied:
+            return
+        if not self._screen.only_colour(0.0) or watch.program_exit_reason():
+            return
+        colour = self._screen.only_colour(watch.blank_s)
+        if colour and not watch.program_exit_reason():
+            raise ScreenBlank(
+                f"the screen of {self._connection.server!r} has had only one colour"
+                f" ({colour}) for {watch.blank_s:g} s. Start a program on it before the"
+                " run, by --vnc-app or by app in the task's file, or wait longer with"
+                " vnc_start_seconds"
+            )
+
+    def _check_not_frozen(self, watch: Watch) -> None:
+        """Raise ScreenFrozen if no action changes a pixel, even after the whole screen
+        was fetched, unless the program under test has ended.
+        """
+        if not self._may_be_frozen(watch):
+            return
+        self._connection.refresh()
         if self._may_be_frozen(watch):
-            self._connection.refresh()
-            if self._may_be_frozen(watch):
-                still_s = clock.monotonic() - self._unanswered[0]
-                raise ScreenFrozen(
-                    f"the screen of {server!r} is frozen. No pixel changed for"
-                    f" {still_s:.0f} s, although {len(self._unanswered)} actions were"
-                    " performed. The server answers, so the program may hang, or the"
-                    " server may be read-only"
-                )
+            still_s = clock.monotonic() - self._unanswered[0]
+            raise ScreenFrozen(
+                f"the screen of {self._connection.server!r} is frozen. No pixel changed"
+                f" for {still_s:.0f} s, although {len(self._unanswered)} actions were"
+                " performed. The server answers, so the program may hang, or the server"
+                " may be read-only"
+            )
 
     def _may_be_frozen(self, watch: Watch) -> bool:
         changed_at = self._screen.changed_at

@@ -109,15 +109,15 @@ class Grid:
         """Return the box in pixels, inside the screen; None if it has no area."""
         if box is None:
             return None
-        xs = box[::2]
-        ys = box[1::2]
         if self.rows_first:
-            xs, ys = ys, xs
+            top, left, bottom, right = box
+        else:
+            left, top, right, bottom = box
         across = screen.width / self.width
         down = screen.height / self.height
-        left, right = (min(max(x, 0.0), self.width) * across for x in xs)
-        top, bottom = (min(max(y, 0.0), self.height) * down for y in ys)
-        region = Region(int(left), int(top), round(right), round(bottom))
+        xs = [min(max(x, 0.0), self.width) * across for x in (left, right)]
+        ys = [min(max(y, 0.0), self.height) * down for y in (top, bottom)]
+        region = Region(int(xs[0]), int(ys[0]), round(xs[1]), round(ys[1]))
         has_area = region.left < region.right and region.top < region.bottom
         return region if has_area else None
 
