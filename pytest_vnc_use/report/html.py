@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -19,6 +18,7 @@ from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.annotate import open_png
 from pytest_vnc_use.report.pages import Assets, EmbeddedShots, shared_text
 from pytest_vnc_use.report.run_view import show_run
+from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.directory import FinishedTest
 from pytest_vnc_use.runs.json_lines import read_whole
@@ -77,7 +77,7 @@ def thumbnail(png: bytes) -> str:
     small = image.convert("RGB").reduce(max(image.width // (2 * _THUMB[0]), 1))
     small.thumbnail(_THUMB)
     small.save(content, "WEBP", quality=75, method=0)
-    return f"data:image/webp;base64,{b64encode(content.getvalue()).decode('ascii')}"
+    return data_uri(content.getvalue(), "image/webp")
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,14 @@ def load_json(text: bytes) -> Any:
     return json.loads(text, parse_constant=lambda name: None)
 
 
+def to_line(value: JsonObject) -> bytes:
+    """Return an object as a line of a file. A character that UTF-8 cannot hold (half a
+    surrogate pair) becomes "?".
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return f"{text}\n".encode("utf-8", "replace")
+
+
 class JsonLines:
     """A file of JSON objects, one a line. It stays readable after a kill -9 of its
     writer.
@@ -150,14 +158,10 @@ class JsonLines:
         self._is_whole = False
 
     def append(self, value: JsonObject) -> None:
-        """Write one line. A character that UTF-8 cannot hold (half a surrogate pair)
-        becomes "?".
-
-        Raises RunDirectoryUnwritable, also for a line that would make the file larger
-        than what is read.
+        """Write one line. Raises RunDirectoryUnwritable, also for a line that would
+        make the file larger than what is read.
         """
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        line = f"{text}\n".encode("utf-8", "replace")
+        line = to_line(value)
         try:
             if not self._is_whole and self.path.exists():  # the last line may be torn
                 os.truncate(self.path, read_whole(self.path).rfind(b"\n") + 1)

@@ -8,14 +8,13 @@ held.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.runs.directory import RunDirectory
-from pytest_vnc_use.runs.json_lines import private
+from pytest_vnc_use.runs.json_lines import private, to_line
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.runs.uitask_trace import ExecutionLog
 from pytest_vnc_use.types import JsonObject, RunEvent, RunStarted
@@ -96,18 +95,13 @@ class MessageLog:
             if not (self._path and self._left):
                 return
             at_s = round(clock.monotonic() - self._started_s, 4)
-            lines = b"".join(_line({"at_s": at_s, **message}) for message in messages)
+            lines = b"".join(to_line({"at_s": at_s, **message}) for message in messages)
             self._left -= len(lines)
             if self._left <= 0:
                 self._left = 0
-                lines = _line({"at_s": at_s, "kind": "cut", "most_bytes": MAX_BYTES})
+                lines = to_line({"at_s": at_s, "kind": "cut", "most_bytes": MAX_BYTES})
             try:
                 with open(self._path, "ab", opener=private) as file:
                     file.write(lines)
             except OSError:
                 self._left = 0
-
-
-def _line(message: JsonObject) -> bytes:
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-    return f"{text}\n".encode("utf-8", "replace")
