@@ -306,7 +306,7 @@ def _is_full_disk(error: BaseException) -> bool:
 
 def _is_of_the_tool(error: BaseException, failure: DesktopFailure) -> bool:
     if isinstance(error, (ConnectionLost, DesktopRefused)):
-        return False  # rules of their own
+        return False  # other rules are about these
     return isinstance(error, InfraError)
 
 

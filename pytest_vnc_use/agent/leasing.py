@@ -409,7 +409,7 @@ def connect_to(
                 f" {controller.exposure}; {PROTECT}",
                 stacklevel=2,
             )
-        except Warning:  # the user wants errors of warnings
+        except Warning:  # warnings are errors in this session
             controller.close()
             raise
     return controller

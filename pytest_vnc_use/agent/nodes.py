@@ -381,7 +381,7 @@ class Run:
             report=self.emit,
             request_s=request_s if is_changed else None,
         )
-        # else it is resumed: what was replayed is not its own
+        # A live planner may continue a run whose first steps were replayed.
         if not isinstance(self.planner, Replaying):
             observation = seen_by_live(observation)
         try:
@@ -392,7 +392,7 @@ class Run:
         except ModelUnavailable as exc:
             if self._deadline.remaining_s:
                 raise
-            # the service had as long as the run: it is the run's limit that is up
+            # the service had all the time of the run, so the run's limit has passed
             raise DeadlineExceeded from exc
         return decision_of(answer, f"an answer of {self.planner.name}")
 

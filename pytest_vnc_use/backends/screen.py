@@ -123,7 +123,7 @@ class Activity:
         is_new = (since_s > REST_S) | is_larger
         self.known[window][is_new] = False
         self._count[window][is_new] = 0
-        # it may well be an action's effect
+        # the first change may be an action's effect, so its size is not kept
         is_first = (self._count[window] == 0) & ~self.known[window]
         self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 

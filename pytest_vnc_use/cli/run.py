@@ -309,7 +309,7 @@ def _stored_settings(started: RunStarted) -> JsonObject:
     """
     stored = {name: started.settings.get(name) for name in FIELDS}
     del stored["runs_dir"]  # it is where the run directory was found
-    # the one of several desktops that it used
+    # the setting may name several desktops: this is the one that the run used
     stored["server"] = started.server
     if HIDDEN_QUERY in started.server:
         del stored["server"]

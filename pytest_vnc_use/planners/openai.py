@@ -478,7 +478,7 @@ def read_answer(body: JsonObject) -> ModelAnswer[JsonObject] | Failure:
         )
         ids = {str(call["call_id"] or "") for call in answer.calls} - {""}
         is_whole = bool(answer.calls or answer.text) and len(ids) == len(answer.calls)
-        # the service takes no such history
+        # the service rejects a history that ends in reasoning
         is_whole = is_whole and output[-1]["type"] != "reasoning"
     except (AttributeError, KeyError, TypeError):
         is_whole = False

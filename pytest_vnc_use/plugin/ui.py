@@ -72,7 +72,7 @@ class DeskPlugin:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         worker = workerinput_of(config).get("workerid", "")
         is_distributed = config.getoption("dist", "no") != "no"
-        # the controller of pytest-xdist runs none
+        # the controller of pytest-xdist runs no tests
         self._runs_tests = worker or config.option.collectonly or not is_distributed
         self.link = Link(self._url, self._token, worker, _interrupt)
         self.link.on_unseen = self._announce
@@ -123,7 +123,7 @@ class DeskPlugin:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Report the result of a test, as far as it is known."""
-        # then pytest-xdist reports it in place of its worker
+        # of a worker that has crashed, pytest-xdist's controller sends this report
         has_crashed = str(report.when) == "???"
         if not self._runs_tests and not has_crashed:
             return
@@ -134,7 +134,7 @@ class DeskPlugin:
         if report.failed and not message:
             message = report.longreprtext
         hide = secrets_of(self._config).hide
-        if report.passed:  # it is recorded
+        if report.passed:  # its recording is written, so it has no draft any more
             self.link.send(type="test", test=report.nodeid, draft="")
         self.link.send(
             type="test",

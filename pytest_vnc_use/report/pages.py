@@ -425,7 +425,7 @@ def _part_of(number: int, run: Path) -> tuple[str, EmbeddedShots, RunSummary]:
     html = render("part", view=page.view, assets=assets, pics=pics)
     if page.view.last and not page.view.last.problem:
         pics.html(page.view.last)  # for the list of tests
-    # the rules have them
+    # these images are in the rules of `pics` by now
     page.added.clear()
     return html, pics, summary_of(page, f"#{key}")
 
