@@ -269,12 +269,12 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         ended, not that the task was achieved. `recording` is the name of a recording
         that this task has in all tests. `values` are those of `<value:NAME>` in the task
         and its claims; a test's parameters and fixtures are values too. `limits`,
-        `policy`, `planner`, `check` and `votes` hold for this run instead of the agent's. `approver` is asked if an
-        action waits for a user; without one the run returns as `WAITING`. Raises
-        TaskFailed if a claim or the end does not hold, or the judge is unsure, or if
-        `check` asks for it and the run does not end as done; InfraError if a tool
-        cannot be used; SettingsError if the task or a claim is empty, if a value is
-        missing or of no use, or if there is no judge.
+        `policy`, `planner`, `check` and `votes` replace the agent's in this run.
+        `approver` is asked if an action waits for a user; without one the run returns
+        as `WAITING`. Raises TaskFailed if a claim or the end does not hold, or the
+        judge is unsure, or if `check` asks for it and the run does not end as done;
+        InfraError if a tool cannot be used; SettingsError if the task or a claim is
+        empty, if a value is missing or of no use, or if there is no judge.
         """
         if not task.strip():
             raise SettingsError(f"the task must be non-empty text, got {task!r}")

@@ -64,10 +64,11 @@ class ContainerDesktop(RemoteDesktop):
     It is ready when the VNC server at `port` in the container sends its greeting, and
     the screen has more than one colour. The container gets the variables `VNC_GEOMETRY`,
     such as 1440x900, and `VNC_PASSWORD`, which is random by default. Its VNC server
-    should have that size and require that password, as examples/desktop does. `environment` holds
-    NAME=VALUE, or NAME for its local value; `volumes` holds HOST:CONTAINER or
-    HOST:CONTAINER:ro. The port is published on loopback only. With `network` "none" the
-    container has no network: its port is reached at a unix socket, through its bash.
+    should have that size and require that password, as examples/desktop does.
+    `environment` holds NAME=VALUE, or NAME for its local value; `volumes` holds
+    HOST:CONTAINER or HOST:CONTAINER:ro. The port is published on loopback only. With
+    `network` "none" the container has no network: its port is reached at a unix socket,
+    through its bash.
 
     Files and commands are those of the image's user, in its working directory. A
     missing image is pulled. Everything ends with `stop()`, and with this process,

@@ -209,8 +209,8 @@ class Screen(Drawn):
     `appeared_s` is when it was there, in whole seconds after the action before it; 0 if
     that is not known. `dynamic` are the regions that always change, `redacted` those
     over which a typed secret is redacted, `masks` those that no comparison with this
-    screen looks at, `values` those that show a value. Nothing else changed in the `stable_s` seconds before. `history`
-    are the changes of it that were accepted, the oldest first.
+    screen looks at, `values` those that show a value. Nothing else changed in the
+    `stable_s` seconds before. `history` are its accepted changes, the oldest first.
     """
 
     dynamic: tuple[DynamicRegion, ...] = ()

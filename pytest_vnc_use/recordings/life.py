@@ -150,7 +150,8 @@ AnswerKind = Literal[
     "accept", "mask", "mask_gate", "value", "bug", "model", "hand", "no"
 ]
 """What a reviewer may answer at a closed gate: "mask" on each screen of the test,
-"mask_gate" at this gate alone; "value" where it shows a value there; "no" too where no user could be asked.
+"mask_gate" at this gate alone; "value" if the screen shows a value there. "no" is also
+the answer if no user could be asked.
 """
 
 

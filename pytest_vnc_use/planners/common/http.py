@@ -269,9 +269,9 @@ def ask(
 
     `body` may be a function that makes the body of each attempt. `after` gets each body
     and its attempt, and returns the attempt, which it may have changed. `report` is
-    called before and after each attempt; if it raises before, the request is not sent. A rejected key is
-    renewed once, if a function gives one. Raises the last attempt's error if no attempt
-    or time is left, or if another attempt cannot help.
+    called before and after each attempt; if it raises before, the request is not sent.
+    A rejected key is renewed once, if a function gives one. Raises the last attempt's
+    error if no attempt or time is left, or if another attempt cannot help.
     """
     ends_at = clock.monotonic() + timeout_s
     request = body() if callable(body) else body
