@@ -289,4 +289,4 @@ def _lines(question: Question) -> Iterator[str]:
     if question.offers("model"):
         keys.append("c  let the model continue")
     keys += ["b  it is a bug", "anything else: no"]
-    yield "  " + "    ".join(keys)
+    yield from (f"  {key}" for key in keys)

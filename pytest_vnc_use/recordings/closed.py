@@ -124,7 +124,10 @@ class ClosedGates:
         self._course = course
         self._circumstances = circumstances
         self._planner = planner
-        self.live = None if course.allowances.review else planner
+        # What a model did with other values would take the place of regions that a user
+        # has said. A reviewer may have a model continue from any screen.
+        is_asked = course.allowances.review or course.other_values
+        self.live = None if is_asked else planner
         """The planner that continues at the next closed gate; None for none."""
         self._bug = ""
         """The reviewer's text about a bug."""
@@ -146,10 +149,7 @@ class ClosedGates:
         gate = course.position.gate
         message = self.message(mismatch)
         is_unlike = gate.is_first and bool(self._circumstances.unlike)
-        # What a model did with other values would take the place of regions that a user
-        # has said. A reviewer may have a model continue from any screen.
-        is_other = is_unlike or bool(course.other_values)
-        is_allowed = not is_other or course.allowances.review is not None
+        is_allowed = not is_unlike or course.allowances.review is not None
         is_healed = self.live is not None and is_allowed
         if course.life.state not in CLOSED:
             course.life.move(State.DRIFTED)
@@ -212,6 +212,7 @@ class ClosedGates:
             masks=masks,
             moved=self._moved,
             unasked=self._unasked,
+            may_heal=not course.other_values,
         )
         if others := course.other_values:
             are = "; ".join(f"{name} is {what}" for name, what in others.items())

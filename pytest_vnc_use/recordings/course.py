@@ -34,7 +34,7 @@ from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.life import GateOpened, Life, State
 from pytest_vnc_use.recordings.painting import Passage, unknown_parts
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.recordings.values import Values, with_names
+from pytest_vnc_use.recordings.values import Values, other_values, with_names
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import (
     Click,
@@ -255,12 +255,7 @@ class Course:
     @property
     def other_values(self) -> dict[str, str]:
         """The values that are other than recorded: for each name what it is, and was."""
-        others = {}
-        for name, recorded in self.segment.values.items():
-            now = self.values.get(name, recorded)
-            if now != recorded:
-                others[name] = f"{now!r}, recorded as {recorded!r}"
-        return others
+        return other_values(self.segment.values, self.values)
 
     @property
     def number(self) -> int:

@@ -40,10 +40,10 @@ _REMEDIES = (
     ),
     (
         "Or record the test again: --vnc-record=manual by hand, --vnc-record=rewrite"
-        " with a planner;"
+        " with a planner."
     ),
-    "--vnc-record=auto lets a planner continue from here.",
 )
+_HEAL = "Or let a planner continue from here: --vnc-record=auto."
 _REVIEW = (
     "After a CI job, review its run directories on your machine:"
     " cua-vnc ui --review RUNS."
@@ -548,12 +548,14 @@ def remedies(
     masks: Sequence[Region] = (),
     moved: str = "",
     unasked: str = "",
+    may_heal: bool = True,
 ) -> list[str]:
     """Return what can be done about a gate that stayed closed, a line each: accept,
     record again, or repair.
 
     `masks` are those that are offered too. `moved` is the target that has moved, so
-    that nothing can be accepted; `unasked` is why no reviewer was asked.
+    that nothing can be accepted; `unasked` is why no reviewer was asked; `may_heal` says
+    whether a model may continue.
     """
     lines: list[str] = []
     if unasked and not moved:
@@ -570,6 +572,8 @@ def remedies(
         lines.append(_ON)
     else:
         lines += _REMEDIES
+        if may_heal:
+            lines.append(_HEAL)
     if is_ci():
         lines.append(_REVIEW)
     if not is_unchanged:

@@ -22,6 +22,18 @@ Values = Mapping[str, str]
 _NOTHING_WRITTEN = "so nothing is written"
 
 
+def other_values(recorded: Values, values: Values) -> dict[str, str]:
+    """Return the values that are other than recorded: for each name what it is, and
+    was.
+    """
+    others = {}
+    for name, was in recorded.items():
+        now = values.get(name, was)
+        if now != was:
+            others[name] = f"{now!r}, recorded as {was!r}"
+    return others
+
+
 def filled(action: Action, values: Values) -> Action:
     """Return a recorded action as a run with these values performs it."""
     return _changed(action, lambda text: fill(text, values)) if values else action

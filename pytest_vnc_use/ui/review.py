@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from itertools import chain
@@ -52,10 +52,12 @@ from pytest_vnc_use.recordings.store import (
     BEFORE,
     Key,
     add_masks,
+    add_values,
     load,
     recordings_of,
     save,
 )
+from pytest_vnc_use.recordings.values import other_values
 from pytest_vnc_use.runs.directory import FinishedTest, RunDirectory, read_finished_test
 from pytest_vnc_use.runs.json_lines import COPY_AGAIN
 from pytest_vnc_use.runs.trace import Trace, read_trace
@@ -63,7 +65,7 @@ from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Drift, RunStarted, StepFinished
 from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.ui.link import facts_of
-from pytest_vnc_use.ui.rounds import Rounds, difference_of
+from pytest_vnc_use.ui.rounds import Rounds, difference_of, format_result
 
 _VERDICT = "a model's verdict"
 _NOTE = (
@@ -90,6 +92,10 @@ class JobDrift:
     seen: Pixels
     name: str = ""
     """The name of the recording, if several tests share it."""
+    is_shared: bool = False
+    """Whether several tests may meet it: by the recording's name, or with other values."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """The values that were other than recorded, with what they were."""
     diff = ""
 
     def is_at(self, other: JobDrift) -> bool:
@@ -100,9 +106,12 @@ class JobDrift:
     @property
     def test(self) -> str:
         """The test, or the recording that several share, with their number."""
-        if not self.name:
-            return self.tests[0]
-        return f"{self.name}, in {count_of(len(self.tests), 'test')}"
+        count = len(self.tests)
+        if self.name:
+            return f"{self.name}, in {count_of(count, 'test')}"
+        if count > 1:
+            return f"{self.tests[0]}, and {count - 1} with other values"
+        return self.tests[0]
 
     def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
         """Return the recording as it is now, the gate's screen in it, the gate, and
@@ -134,9 +143,12 @@ class JobDrift:
                 replace(mismatch, problem=self.problem),
                 recording.segments[self.run],
                 self.step,
+                values=self.values,
             )
         if answer.kind == "accept":
-            if still := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
+            still = review.with_accepted(gate, self.seen, due).mismatch(self.seen)
+            # with other values one difference is asked about after the other
+            if still and (answer.moved or not self.values):
                 problem = answer.moved or still.problem
                 return Answer("no", f"it cannot be accepted: {problem}")
             review.note(screen, gate, self.seen, due)
@@ -146,6 +158,10 @@ class JobDrift:
         elif answer.kind == "mask_gate":
             for gate_name, masks in review.masks_at.items():
                 add_masks(self.path, masks, gate_name)
+        elif answer.kind == "value":
+            for gate_name, shown in review.values_at.items():
+                regions = [value.region for value in shown]
+                add_values(self.path, answer.text, regions, gate_name)
         return answer
 
 
@@ -269,8 +285,7 @@ class CiReview:
                 self.groups[f"heal {len(self._locations)}"] = group
         for drift in _drifts_of(path):
             place = (drift.path, drift.run, drift.step)
-            # of a named recording several tests may meet it
-            if drift.name or place not in self._locations:
+            if drift.is_shared or place not in self._locations:
                 self._locations.add(place)
                 self._add(drift)
 
@@ -414,12 +429,11 @@ class CiReview:
             answer = drift.ask(reviewer, self._directory)
         except (VncUseError, OSError) as exc:
             return f"refused: {exc}"
-        if answer.kind != kind:
+        # "accept" also where an earlier answer has settled it
+        if answer.kind not in (kind, "accept"):
             why = answer.text or "its target has moved, so record the test again"
             return f"refused: {why}"
-        if kind == "mask_gate":
-            return "masked at this gate"
-        return "accepted" if kind == "accept" else "masked"
+        return format_result(answer)
 
     def close(self) -> None:
         """Remove what was unpacked."""
@@ -447,7 +461,18 @@ def _drifts_of(path: Path) -> Iterator[JobDrift]:
         if np.array_equal(run.screens[done].pixels(), recorded):
             tests = [trace.started.test_id]
             name = trace.started.recording
-            yield JobDrift(tests, drift.problem, file, text, number, done, seen, name)
+            yield JobDrift(
+                tests,
+                drift.problem,
+                file,
+                text,
+                number,
+                done,
+                seen,
+                name,
+                is_shared=bool(name or run.values),
+                values=other_values(run.values, trace.started.values),
+            )
             return
     raise RunDirectoryError(
         f"{trace.started.test_id}: the recording is not the one that CI compared with"

@@ -29,13 +29,20 @@ NOTE = (
     "Accept and Mask write nothing yet: the next round replays the tests, and each"
     " recording is written once its test passes."
 )
-_ACCEPTING: tuple[AnswerKind, ...] = ("accept", "mask", "mask_gate")
+_ACCEPTING: tuple[AnswerKind, ...] = ("accept", "mask", "mask_gate", "value")
 _RESULTS: Mapping[str, str] = {
     "accept": "accepted",
     "mask": "masked",
     "mask_gate": "masked at this gate",
     "no": "left as it is",
 }
+
+
+def format_result(answer: Answer) -> str:
+    """Return what became of differences with this answer."""
+    if answer.kind == "value":
+        return f"accepted as the value {answer.text}"
+    return _RESULTS.get(answer.kind, f"a bug: {answer.text}")
 
 
 def difference_of(box: Region, recorded: Pixels, seen: Pixels) -> str:
@@ -105,7 +112,7 @@ class RoundGroup:
         """What became of it, as the page shows it; "" while there is no answer."""
         if self.answer is None:
             return ""
-        return _RESULTS.get(self.answer.kind, f"a bug: {self.answer.text}")
+        return format_result(self.answer)
 
     def settles(self, asked: Asked, difference: str) -> bool:
         """Return whether the answer is about a difference: an equal one, or one within
@@ -244,8 +251,8 @@ class Rounds:
                 self._stop(group, asked)
                 return group.answer or UNANSWERED
         for kind in _ACCEPTING:
-            if self._holds(kind, asked):
-                return Answer(kind)
+            if answer := self._held(kind, asked):
+                return answer
         self._stop(self._open_group(asked), asked)
         return UNANSWERED
 
@@ -258,23 +265,30 @@ class Rounds:
             if group.kind == kind and group.question.claim == claim
         ]
 
-    def _holds(self, kind: AnswerKind, asked: Asked) -> bool:
-        """Return whether an answer was given about all differences in a question, and
-        each action in it was shown there.
+    def _held(self, kind: AnswerKind, asked: Asked) -> Answer | None:
+        """Return the answer of a kind that was given about all differences in a
+        question, with each action in it shown there; None for none.
         """
         facts = asked.facts
         is_offered = kind == "accept" or kind in facts["concerned"]
+        if kind == "value":
+            is_offered = bool(facts["values"])
         if facts["moved"] or not is_offered:
-            return False
+            return None
         answered = self._answered(asked, kind)
         acts: set[str] = set()
+        names: set[str] = set()
         for difference in asked.boxes:
             about = [group for group in answered if group.settles(asked, difference)]
             if not about:
-                return False
+                return None
             for group in about:
                 acts.update(group.question.acts)
-        return acts.issuperset(facts["acts"])
+                if group.answer and kind == "value":
+                    names.add(group.answer.text)
+        if len(names) > 1 or not acts.issuperset(facts["acts"]):
+            return None
+        return Answer(kind, *names)
 
     def _open_group(self, asked: Asked) -> RoundGroup:
         """Return the group, new or not, of what was not accepted in a question."""
@@ -298,6 +312,7 @@ class Rounds:
             masked_px=facts["masked_px"],
             # a mask would hide what was accepted too
             concerned=facts["concerned"] if is_all else {},
+            values=facts["values"] if is_all else {},
         )
         question = Question(
             facts["test"],
@@ -344,6 +359,8 @@ class Rounds:
         is_possible = question.offers(kind)
         if kind in _ACCEPTING and shown is not None:
             is_possible &= set(question.acts).issubset(shown)
+        if kind == "value":
+            is_possible &= text in question.offer.values
         if is_possible:
             group.answer = Answer(kind, text)
 

@@ -87,7 +87,7 @@ _FILES = {
 _LARGE = ("steps", "plan")
 """The facts of a test that a page gets once, and not with each change."""
 ACCEPT = "--vnc-record=accept"
-_ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "bug", "no")
+_ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "value", "bug", "no")
 _PAGE = Path(__file__).with_name("page")
 
 

@@ -11,12 +11,14 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_vnc_use.cli import main
+from pytest_vnc_use.ui.review import CiReview
 from support.forked_python import made_once, run_python
 from support.paths import PROGRAMS
 from support.till_project import Reviewed, review
@@ -301,6 +303,7 @@ def test_reviewer_is_asked_which_value_shows(bills: Path) -> None:
     assert ended.code == 1
     assert ended.out.count("Which one (title, amount)? >") == 2
     assert "drift before step 3 of 3" in ended.out
+    assert "\n  b  it is a bug" in ended.out, "each key has a line"
     assert RECORDING.read_bytes() == before
 
 
@@ -320,7 +323,43 @@ def test_no_model_heals_with_other_values(bills: Path) -> None:
     before = RECORDING.read_bytes()
     _, output = session("--vnc-record=auto", "-ovnc_gate_seconds=1")
     assert "1 failed: 1 inconclusive" in output
+    assert "1 run planned by recording\n" in output
+    assert "a planner continue" not in output
     assert RECORDING.read_bytes() == before
+
+
+def test_review_of_job_has_each_set_and_its_values(bills: Path) -> None:
+    write(sets=[("Boat trip", "7.00"), ("x", "1")])
+    _, output = session("--vnc-record=replay", "-ovnc_gate_seconds=1")
+    assert "2 failed: 2 inconclusive" in output
+    with closing(CiReview(Path("runs"))) as review:
+        facts = review.facts()["groups"]
+        tests = [group["tests"][0]["test"] for group in facts]
+        names = [
+            "test_bills.py::test_bill[x-1]",
+            "test_bills.py::test_bill[Boat trip-7.00]",
+        ]
+        assert tests == names
+        assert [[*group["values"]] for group in facts] == [["title", "amount"]] * 2
+        for number in review.groups:
+            review.answer(number, "value", "title")
+        results = [group["tests"][0]["result"] for group in review.facts()["groups"]]
+        assert results == ["accepted as the value title", "accepted"]
+        assert sorted(review.rounds.due) == sorted(names)
+    steps = stored()["segments"][0]["steps"]
+    shown = [step["screen"].get("values") for step in steps]
+    assert [bool(values) for values in shown] == [False, True, False]
+
+
+def test_equal_drift_of_sets_is_reviewed_once(bills: Path) -> None:
+    say_places()
+    write(sets=[("Boat trip", "7.00"), ("x", "1")])
+    session("--vnc-record=replay", "-ovnc_gate_seconds=1", fault="label")
+    with closing(CiReview(Path("runs"))) as review:
+        (group,) = review.facts()["groups"]
+        (drift,) = group["tests"]
+        assert len(drift["replayed"]) == 2
+        assert drift["test"].endswith(", and 1 with other values")
 
 
 def test_end_that_shows_value_needs_claim(bills: Path) -> None:

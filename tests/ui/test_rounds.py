@@ -317,6 +317,22 @@ def test_mask_holds_for_what_it_shows_next(rounds: Rounds, kind: Any) -> None:
     assert rounds.ask(outside) == UNANSWERED
 
 
+def test_value_is_said_where_it_is_offered(rounds: Rounds) -> None:
+    rounds.start()
+    question = asked(painted(TITLE), TITLE, values={"title": "'a', recorded as 'b'"})
+    assert rounds.ask(question) == UNANSWERED
+    number = name_of(rounds, 0)
+    rounds.answer(number, "value", "amount")
+    assert rounds.ask(question) == UNANSWERED, "the task has no such value"
+    assert shown(rounds)["values"] == {"title": "'a', recorded as 'b'"}
+    rounds.answer(number, "value", "title")
+    assert rounds.ask(question) == Answer("value", "title")
+    rounds.end({"test_it": {"state": "failed", "triage": "inconclusive"}})
+    assert rounds.due == ["test_it"]
+    assert shown(rounds)["tests"][0]["result"] == "accepted as the value title"
+    assert rounds.ask(asked(painted(TITLE), TITLE)) == UNANSWERED
+
+
 def test_claims_and_screens_are_answered_apart(rounds: Rounds) -> None:
     rounds.start()
     first = asked(painted(TITLE), TITLE, claim="it is a title")
