@@ -49,8 +49,8 @@ def lines(results: SessionResults) -> Iterator[str]:
 
 
 def checked_by_body(tests: Sequence[ItemResult]) -> str:
-    """Return which tests passed by a task with `expect=None`, the first 10 by name; ""
-    if there is none.
+    """Return which tests passed by a task with `expect=None`, the first 10 by name, with
+    the number of their parameter sets; "" if there is none.
     """
     names = [
         test.test
@@ -59,10 +59,16 @@ def checked_by_body(tests: Sequence[ItemResult]) -> str:
     ]
     if not names:
         return ""
+    sets: dict[str, list[str]] = {}
+    for name in names:
+        sets.setdefault(name.partition("[")[0], []).append(name)
+    shown = []
+    for test, ids in sets.items():
+        shown.append(f"{test} ({len(ids)} sets)" if ids[1:] else ids[0])
     text = f"{len(names)} checked by the test's body alone (expect=None):"
-    text += f" {', '.join(names[:10])}"
-    if names[10:]:
-        text += f" and {len(names) - 10} more, see checked_by in the results"
+    text += f" {', '.join(shown[:10])}"
+    if shown[10:]:
+        text += f" and {len(shown) - 10} more, see checked_by in the results"
     return text
 
 

@@ -238,3 +238,14 @@ def test_blank_screen_of_hanging_program_is_its_fault() -> None:
 def test_program_has_failed_unless_it_was_closed(end: str, *, has_failed: bool) -> None:
     failure = DesktopFailure(f"the program 'pad' {end}\nWARNING", of_program=True)
     assert failure.has_failed == has_failed
+
+
+def test_parameter_sets_checked_by_body_are_counted() -> None:
+    names = [f"t.py::test_a[{number}]" for number in range(12)]
+    tests = []
+    for name in (*names, "t.py::test_b[x]"):
+        tests.append(ItemResult(name, "passed", checked_by=("body",)))
+    assert [*lines(session_results("", "", tests))] == [
+        "13 checked by the test's body alone (expect=None): t.py::test_a (12 sets),"
+        " t.py::test_b[x]"
+    ]
