@@ -288,7 +288,7 @@ class Rounds:
                     names.add(group.answer.text)
         if len(names) > 1 or not acts.issuperset(facts["acts"]):
             return None
-        return Answer(kind, *names)
+        return Answer(kind, "".join(names))
 
     def _open_group(self, asked: Asked) -> RoundGroup:
         """Return the group, new or not, of what was not accepted in a question."""
