@@ -497,8 +497,9 @@ class _TestSoFar:
             self._retry("infra")
             self._start()
         elif not self._has_failed:
-            message, _, _ = str(report.longrepr).partition("\n")
-            self._set_unended(message)
+            text = str(report.longrepr)
+            self._set_unended(text.partition("\n")[0])
+            report.longrepr = f"infra: {text}"
 
     def add_crashed_run(self, run: RunFigures) -> None:
         """Add a run that no report names."""

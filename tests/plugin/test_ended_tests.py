@@ -85,6 +85,7 @@ def test_run_directories_and_page_tell_how_tests_ended(
     )
     result.stdout.fnmatch_lines(["vnc-use: report in runs/index.html"])
     assert result.stdout.str().count("report in") == 1
+    result.stdout.fnmatch_lines(["infra: worker 'gw*' crashed while running *"])
     of_runs = ended(pytester.path)
     (passed,) = of_runs["test_passed"]
     assert passed.result == "passed"
