@@ -362,7 +362,12 @@ class PageUser:
             "steps": [],
             "crops": {},
             "marked": [
-                {**vars(mark), "box": list(vars(mark.region).values())}
+                {
+                    "box": list(vars(mark.region).values()),
+                    "claim": mark.claim,
+                    "value": mark.value,
+                    "after": mark.after,
+                }
                 for mark in due.marked
             ],
             **facts,
