@@ -27,14 +27,14 @@ from typing import Any
 import yaml
 
 from pytest_vnc_use.cli import parser
-from pytest_vnc_use.cli.options import DESKTOP_OPTIONS, RUN_OPTIONS
+from pytest_vnc_use.cli.options import RUN_OPTIONS
 from pytest_vnc_use.plugin.options import SECRET_HELP
 from pytest_vnc_use.recordings.life import MOVES, State
 from pytest_vnc_use.settings.settings import (
-    ENVIRONMENT_PREFIX,
     FIELDS,
     OPTIONS,
     option_name,
+    variable_of,
 )
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -62,7 +62,7 @@ def options() -> str:
 
 def _section(name: str) -> str:
     metadata = FIELDS[name].metadata
-    sources = [f"`vnc_{name}`", f"`{ENVIRONMENT_PREFIX}{name.upper()}`"]
+    sources = [f"`vnc_{name}`", f"`{variable_of(name)}`"]
     if name in OPTIONS:
         sources.insert(0, f"`{option_name(name)}={metadata['metavar']}`")
     default = _default(FIELDS[name].default)
@@ -125,7 +125,7 @@ def _shared() -> dict[str, str]:
         for action in parser()._actions
         if isinstance(action, argparse._SubParsersAction)
     ).choices["run"]
-    names = {*DESKTOP_OPTIONS, *RUN_OPTIONS, "--secret"}
+    names = {*RUN_OPTIONS, "--secret"}
     return {
         name: _option(each)
         for each in run._actions

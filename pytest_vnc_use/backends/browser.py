@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from pytest_vnc_use.backends.devtools import DevTools, Page, PageTarget
@@ -47,6 +48,8 @@ _POLL_S = 0.05
 _PORT_FILE = "DevToolsActivePort"
 _VISIBLE_SHARE = 0.2
 """The share of the timeout for asking a page whether it is visible."""
+_LOAD_SHARE = 0.9
+"""The share of the timeout for loading: a page that never stops loading can be used."""
 _MAX_EXCERPT = 300
 """The maximum number of characters of the page's text in the message of
 `wait_for_text`.
@@ -58,12 +61,12 @@ message shows the difference.
 
 _TEXT = "document.body ? document.body.innerText : ''"
 _HTML = "document.documentElement.outerHTML"
-_LOADED = """new Promise(done => {
+_AWAIT_LOAD = """new Promise(done => {
   if (document.readyState === "complete") return done()
   addEventListener("load", () => done())
   setTimeout(done, %d)
 })"""
-_SHOWS_TEXT = """new Promise(done => {
+_AWAIT_TEXT = """new Promise(done => {
   const end = answer => {
     seen.disconnect()
     controller.abort()
@@ -80,7 +83,7 @@ _SHOWS_TEXT = """new Promise(done => {
   document.addEventListener("visibilitychange", () => end("hidden"), {signal})
   look()
 })"""
-"""A script that checks after each change of the document.
+"""A script that looks for a text after each change of the document, for a time in ms.
 
 It resolves to `shown`, `late`, or `hidden` if another tab is shown.
 """
@@ -137,18 +140,18 @@ class Browser:
         """
         deadline = Deadline(within_s)
         answer = ""
-        while answer != "shown":
-            if answer == "late":
-                excerpt = cut(_SPACES.sub(" ", self.text()).strip(" "), _MAX_EXCERPT)
-                raise ProductFailed(
-                    f"the page did not show {text!r} within {within_s:g} s. It showed"
-                    f" {excerpt!r}"
-                )
+        while answer not in ("shown", "late"):
             try:
-                answer = self._shows(text, deadline)
+                answer = self._await_text(text, deadline)
             except PageGone:
                 if not deadline.remaining_s:
                     raise
+        if answer == "late":
+            excerpt = cut(_SPACES.sub(" ", self.text()).strip(" "), _MAX_EXCERPT)
+            raise ProductFailed(
+                f"the page did not show {text!r} within {within_s:g} s. It showed"
+                f" {excerpt!r}"
+            )
 
     def elements(self) -> list[Element]:
         """Return the elements of Chrome's accessibility tree that have a name or can
@@ -221,10 +224,10 @@ class Browser:
         with self._visible_page(Deadline(self._timeout_s)) as page:
             elements = acted_on_page(page, action)
             choice = None if any(elements) else open_choice(page)
-        at = points(action)[-1:]
-        if choice is None or not at:
+        action_points = points(action)
+        if choice is None or not action_points:
             return elements
-        return lambda: self._chosen_since(choice, at[0])
+        return partial(self._chosen_since, choice, action_points[-1])
 
     def _chosen_since(self, before: Choice, at: Point) -> Elements:
         with self._visible_page(Deadline(self._timeout_s)) as page:
@@ -235,7 +238,7 @@ class Browser:
         opened, ask again; so `ask` must change nothing.
         """
         deadline = Deadline(self._timeout_s)
-        gone: PageTarget | None = None
+        closed_target: PageTarget | None = None
         while True:
             page_target = self._find_page(deadline)
             try:
@@ -244,9 +247,9 @@ class Browser:
                 sys.audit(LOOK, "browser")
                 return answer
             except PageGone:
-                if page_target == gone or not deadline.remaining_s:
+                if page_target == closed_target or not deadline.remaining_s:
                     raise
-                gone = page_target
+                closed_target = page_target
             except CommandRefused:  # the page of a tab that opens is not there yet
                 if not deadline.remaining_s:
                     raise
@@ -257,12 +260,13 @@ class Browser:
         entry: JsonObject = history["entries"][history["currentIndex"]]
         return entry
 
-    def _shows(self, text: str, deadline: Deadline) -> str:
-        """Return `shown`, `late`, or `hidden` if another page must be asked."""
-        longer = Deadline(deadline.remaining_s + self._timeout_s)
-        with self._visible_page(longer) as page:
+    def _await_text(self, text: str, deadline: Deadline) -> str:
+        """Return what `_AWAIT_TEXT` resolves to, on the page that is visible now."""
+        # the page itself keeps the deadline, so its answer may come a little later
+        answered_by = Deadline(deadline.remaining_s + self._timeout_s)
+        with self._visible_page(answered_by) as page:
             limit_ms = deadline.remaining_s * 1000
-            answer = str(page.evaluate(_SHOWS_TEXT % (json.dumps(text), limit_ms)))
+            answer = str(page.evaluate(_AWAIT_TEXT % (json.dumps(text), limit_ms)))
         sys.audit(LOOK, "browser")
         return answer
 
@@ -295,6 +299,12 @@ class Browser:
             return False
         except DesktopError:
             return True
+
+
+def _wait_loaded(page: Page, deadline: Deadline) -> None:
+    """Wait until the document has loaded, or `_LOAD_SHARE` of the time is used."""
+    limit_ms = deadline.remaining_s * 1000
+    page.evaluate(_AWAIT_LOAD % (_LOAD_SHARE * limit_ms))
 
 
 def browser_at(
@@ -332,31 +342,24 @@ def browser_at(
 
 
 def await_devtools(
-    browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]
+    find_browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]
 ) -> str:
     """Return the WebSocket URL of the browser's DevTools, once they listen. Raises
     DesktopError.
 
-    `browser()` raises DesktopError until the browser has started. Waiting ends after
+    `find_browser()` raises DesktopError until the browser has started. Waiting ends after
     `limit_s`, or once `is_over()`. The URL is for Playwright, which asks an `http://`
     URL through the environment's proxy, but not a `ws://` one.
     """
     deadline = Deadline(limit_s)
     while True:
         try:
-            return DevTools(browser().address).websocket(deadline)
+            return DevTools(find_browser().address).websocket(deadline)
         except DesktopError:
             if is_over() or not deadline.remaining_s:
                 raise
             # a port, and a file on the desktop, have no event to wait for
             time.sleep(_POLL_S)
-
-
-def _wait_loaded(page: Page, deadline: Deadline) -> None:
-    """Wait until the document has loaded, or most of the time is used: a page that
-    never stops loading can be used too.
-    """
-    page.evaluate(_LOADED % (deadline.remaining_s * 900))
 
 
 class BrowsableDesktop(Desktop, Protocol):
@@ -372,13 +375,13 @@ class BrowsableDesktop(Desktop, Protocol):
         """
 
 
-def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableDesktop:
-    """Return the desktop with a `browser`, which calls `browser()` each time it is
-    read.
-    """
+def with_browser(
+    desktop: Desktop, find_browser: Callable[[], Browser]
+) -> BrowsableDesktop:
+    """Return the desktop whose property `browser` calls `find_browser()`."""
 
     class WithBrowser:
-        browser = property(lambda self: browser())
+        browser = property(lambda self: find_browser())
 
         def elements(self) -> list[Element]:
             return desktop_elements(desktop.run)
@@ -393,7 +396,8 @@ def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableD
 
 
 def browser_functions(
-    browser: Callable[[], Browser], model_size: Callable[[int, int], Size] = same_size
+    find_browser: Callable[[], Browser],
+    model_size: Callable[[int, int], Size] = same_size,
 ) -> tuple[Callable[[], str], Callable[[], str]]:
     """Return `get_browser_state()` and `list_elements()` for a model; `model_size` is
     as in `elements_function`.
@@ -403,13 +407,13 @@ def browser_functions(
         """Return the URL, the title and the whole visible text of the page that the
         browser shows.
         """
-        now = browser()
-        url = cut(now.url, MAX_NAME)
-        title = cut(now.title, MAX_NAME)
-        return f"url: {url}\ntitle: {title}\n{now.text()}"
+        browser = find_browser()
+        url = cut(browser.url, MAX_NAME)
+        title = cut(browser.title, MAX_NAME)
+        return f"url: {url}\ntitle: {title}\n{browser.text()}"
 
     def look() -> tuple[list[Element], Size]:
-        now = browser()
-        return now.elements(), now.window.screen
+        browser = find_browser()
+        return browser.elements(), browser.window.screen
 
     return get_browser_state, elements_function(look, model_size)

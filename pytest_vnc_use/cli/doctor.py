@@ -103,7 +103,7 @@ def add(commands: Commands) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    values = option_values(arguments, [DOCTOR_OPTIONS])
+    values = option_values(arguments, DOCTOR_OPTIONS)
     values["planner"] = values["planner"] or (values["model"] and "gemini")
     failed = []
     ini = IniFile.find(Path.cwd())

@@ -8,7 +8,6 @@ import argparse
 
 from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.cli.options import (
-    DESKTOP_OPTIONS,
     RUN_OPTIONS,
     add_options,
     add_secret,
@@ -34,7 +33,7 @@ def add(commands: Commands) -> None:
         default="300",
         help="Maximum seconds for a user to confirm (default: 300)",
     )
-    add_options(mcp, {**DESKTOP_OPTIONS, **RUN_OPTIONS}, needs_server=False)
+    add_options(mcp, RUN_OPTIONS, needs_server=False)
     add_secret(mcp)
     mcp.set_defaults(command=_mcp)
 
@@ -42,7 +41,7 @@ def add(commands: Commands) -> None:
 def _mcp(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.cli.mcp_server import serve
 
-    options = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
+    options = option_values(arguments, RUN_OPTIONS)
     answer_within_s = read_value(
         "max_seconds", arguments.answer_seconds, "--answer-seconds"
     )

@@ -1,18 +1,17 @@
-"""Options that several commands share: the settings of a desktop and of a model, and
+"""Options that several commands share: settings of the desktop and the model, and
 secrets.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.settings.fallbacks import LOCAL_AGENT
-from pytest_vnc_use.settings.layers import environment_layer
-from pytest_vnc_use.settings.settings import FIELDS, Settings
-from pytest_vnc_use.settings.variables import read_secret
+from pytest_vnc_use.settings.settings import FIELDS, Settings, variable_of
+from pytest_vnc_use.settings.variables import VARIABLES, read_secret
 
 DESKTOP_OPTIONS = {
     "--vnc": "server",
@@ -22,8 +21,9 @@ DESKTOP_OPTIONS = {
     "--cdp": "cdp",
     "--runs-dir": "runs_dir",
 }
-"""Options of all commands that drive a desktop, and the settings that they give."""
+"""Options of the commands that drive a desktop, each with its setting."""
 RUN_OPTIONS = {
+    **DESKTOP_OPTIONS,
     "--planner": "planner",
     "--model": "model",
     "--base-url": "base_url",
@@ -36,7 +36,7 @@ RUN_OPTIONS = {
     "--step-limit": "max_steps",
     "--seconds": "max_seconds",
 }
-"""Options of the commands that ask a model."""
+"""Options of the commands that ask a model, each with its setting."""
 ABOUT = {
     "server": "VNC desktop: host::port, host:display or a unix socket",
     "planner": (
@@ -58,20 +58,24 @@ def add_options(
     and no variable names one.
     """
     default = Settings()
-    needs_server = needs_server and not environment_layer()[0]["server"]
+    has_server = bool(VARIABLES.get(variable_of("server")))
     for option, field in options.items():
+        names = [option]
+        if field == "exclude":
+            names.append("--excluded-actions")  # the name in vnc_use.cli
         metadata = FIELDS[field].metadata
-        value = getattr(default, field)
         text = about.get(field, metadata["help"])
+        value = getattr(default, field)
         if isinstance(value, float):
             value = f"{value:g}"
         if value:
             text += f" (default: {value})"
-        metavar = metadata["metavar"] or field.upper()
-        required = needs_server and field == "server"
-        names = [option, "--excluded-actions"] if field == "exclude" else [option]
         parser.add_argument(
-            *names, dest=field, required=required, metavar=metavar, help=text
+            *names,
+            dest=field,
+            required=field == "server" and needs_server and not has_server,
+            metavar=metadata["metavar"] or field.upper(),
+            help=text,
         )
 
 
@@ -90,15 +94,12 @@ def add_secret(parser: argparse.ArgumentParser) -> None:
 
 
 def option_values(
-    arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]
+    arguments: argparse.Namespace, options: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Return the values of the options by setting, None for an option that was not
+    """Return the values of the options by setting; None for an option that was not
     given.
     """
-    values: dict[str, str | None] = {}
-    for settings in options:
-        values |= {field: getattr(arguments, field) for field in settings.values()}
-    return values
+    return {field: getattr(arguments, field) for field in options.values()}
 
 
 def settings_of(
@@ -109,10 +110,11 @@ def settings_of(
     `stored` are the settings of the run that continues; options replace them. Raises
     SettingsError.
     """
-    options = option_values(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
     values: dict[str, object] = dict(stored or {})
-    values |= {name: value for name, value in options.items() if value is not None}
-    toolset = values.get("toolset") or environment_layer()[0]["toolset"]
+    for field, value in option_values(arguments, RUN_OPTIONS).items():
+        if value is not None:
+            values[field] = value
+    toolset = values.get("toolset") or VARIABLES.get(variable_of("toolset"))
     if not values.get("planner") and toolset != LOCAL_AGENT:
         values["planner"] = "gemini"
     return build.settings_of(values)

@@ -77,7 +77,11 @@ DEFECT = 70
 CTRL_C = 130
 
 
-REENACT_OPTIONS = {"--policy": "policy", "--seconds": "max_seconds"}
+REENACT_OPTIONS = {
+    **DESKTOP_OPTIONS,
+    "--policy": "policy",
+    "--seconds": "max_seconds",
+}
 _MAX_NAMED = 5
 
 
@@ -100,7 +104,7 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="Without a terminal, wait for `cua-vnc approve` instead of denying",
     )
-    add_options(run, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
+    add_options(run, RUN_OPTIONS)
     add_secret(run)
     run.add_argument(
         "--save-home",
@@ -127,7 +131,7 @@ def add(commands: Commands) -> None:
             nargs=needed,
             help=f"Name of the run's directory under --runs-dir{only}",
         )
-        add_options(answer, {**DESKTOP_OPTIONS, **RUN_OPTIONS}, needs_server=False)
+        add_options(answer, RUN_OPTIONS, needs_server=False)
         add_secret(answer)
         if name != "resume":
             answer.add_argument(
@@ -151,7 +155,7 @@ def add(commands: Commands) -> None:
         metavar="RUN",
         help="Run directory, or an action trace (execution.json)",
     )
-    add_options(reenact, {**DESKTOP_OPTIONS, **REENACT_OPTIONS})
+    add_options(reenact, REENACT_OPTIONS)
     add_secret(reenact)
     reenact.set_defaults(command=_reenact)
 
@@ -329,7 +333,7 @@ def _options_again(arguments: argparse.Namespace, settings: Settings) -> list[st
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
-    values = option_values(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
+    values = option_values(arguments, REENACT_OPTIONS)
     settings = _at_running_desktop(build.settings_of({**values, "planner": ""}))
     approver = terminal_approver()
     execution = read_execution(Path(arguments.execution))

@@ -14,8 +14,8 @@ from pytest_vnc_use.cli.options import settings_of
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.interactive import check_user
 from pytest_vnc_use.report.results import RESULTS, read_results
-from pytest_vnc_use.settings.layers import environment_layer
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import Settings, variable_of
+from pytest_vnc_use.settings.variables import VARIABLES
 
 if TYPE_CHECKING:
     from pytest_vnc_use.ui.approve import WaitingRuns
@@ -86,7 +86,7 @@ def _last_results() -> dict[str, dict[str, Any]]:
     without a file that can be read.
     """
     in_file = IniFile.find(Path.cwd()).options.get("vnc_runs_dir")
-    runs_dir = environment_layer()[0]["runs_dir"] or in_file or Settings().runs_dir
+    runs_dir = VARIABLES.get(variable_of("runs_dir")) or in_file or Settings().runs_dir
     runs = Path(str(runs_dir))
     try:
         tests = read_results(runs / RESULTS).tests

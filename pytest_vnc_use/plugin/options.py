@@ -22,6 +22,7 @@ from pytest_vnc_use.settings.settings import (
     FIELDS,
     OPTIONS,
     option_name,
+    variable_of,
 )
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _reject_misspelt(variables: Iterable[str]) -> None:
     """Raise UsageError for an environment variable whose name is nearly one of ours.
     Others with our prefix belong to the user.
     """
-    known = [ENVIRONMENT_PREFIX + field.upper() for field in FIELDS]
+    known = [*map(variable_of, FIELDS)]
     for name in variables:
         if not name.startswith(ENVIRONMENT_PREFIX) or name in known:
             continue

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, Settings, count
+from pytest_vnc_use.settings.settings import FIELDS, Settings, count, variable_of
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types import POLICY_PRESETS
 
@@ -83,11 +83,7 @@ def environment_layer(
     environ: Mapping[str, str] = VARIABLES,
 ) -> tuple[Mapping[str, object], Callable[[str], str]]:
     """Return the layer of the `VNC_USE_<FIELD>` variables."""
-
-    def name_of(field: str) -> str:
-        return ENVIRONMENT_PREFIX + field.upper()
-
-    return {field: environ.get(name_of(field)) for field in FIELDS}, name_of
+    return {field: environ.get(variable_of(field)) for field in FIELDS}, variable_of
 
 
 _FILES = ("policy", "prices", "runs_dir", "results", "tls")

@@ -479,6 +479,11 @@ TIMING = tuple(
 """The settings that are durations in seconds."""
 
 
+def variable_of(field: str) -> str:
+    """Return the name of a setting's environment variable."""
+    return ENVIRONMENT_PREFIX + field.upper()
+
+
 def option_name(field: str) -> str:
     """Return the command line option of a field: `screen_size` ->
     `--vnc-screen-size`.

@@ -370,7 +370,7 @@ class Watcher:
                     doing += f", it took {event.recorded_s:.0f} s when recorded"
                 self._send_facts(doing=doing)
             case RecordingAwaited():
-                self._send_facts(doing=f"waits for who records {event.name!r}")
+                self._send_facts(doing=f"waits for the recording of {event.name!r}")
             case ModelRequest():
                 asked = "the judge" if event.purpose == "judge" else event.model
                 self._send_facts(doing=f"asks {asked}")
