@@ -44,7 +44,11 @@ from pytest_vnc_use.types.wire import Wire, host_and_port
 _SEND_TIMEOUT_S = 10.0
 _FRESH_S = 0.1
 _MAX_FRESH_S = 1.0
+"""How old the pulse's last question may be when its answer is accepted: `_FRESH_S` and
+two round trips, at most `_MAX_FRESH_S`.
+"""
 ANSWER_S = 10.0
+"""The maximum time for an answer of the server, and for a whole screen."""
 
 
 class RfbConnection:
@@ -75,6 +79,33 @@ class RfbConnection:
         self._host = ""
         self._port = 0
         self._start_websocket: Callable[[DesktopFactory, float], Any] | None = None
+        self._set_endpoint(server, wire)
+        if password is not None and not password.isascii() and not wire.user:
+            raise SettingsError("the VNC password must contain only ASCII characters")
+        start_reactor()
+        self.server = without_query(server)
+        self.outgoing = Outgoing(tap)
+        self.facts = facts or ServerFacts()
+        self._password = password
+        self._new_factory = new_factory
+        self._encoding: EncodingChoice = encoding or ("raw" if self._path else "tight")
+        self._sent_at = math.inf
+        """When an action was last sent; infinity once `answers` has asked for its
+        effect.
+        """
+        self._dialled: Deferred[Any] | None = None
+        deadline = Deadline(timeout_s)
+        try:
+            self._open(wire, deadline)
+        except DesktopRefused:
+            if not self._factory.takes_plain:
+                raise
+            self._open(replace(wire, tls="off"), deadline)
+
+    def _set_endpoint(self, server: str, wire: Wire) -> None:
+        """Set host and port, with the WebSocket's start if it is one, or the path of a
+        unix socket.
+        """
         scheme = server.partition("://")[0].lower() if "://" in server else ""
         if wire.requires_tls or scheme == "wss":
             context_of(wire)  # raises SettingsError
@@ -93,29 +124,9 @@ class RfbConnection:
             self._path = server
         else:
             raise DesktopRefused(f"there is no unix socket {server!r}")
-        if password is not None and not password.isascii() and not wire.user:
-            raise SettingsError("the VNC password must contain only ASCII characters")
-        start_reactor()
-        self.server = without_query(server)
-        self.outgoing = Outgoing(tap)
-        self.facts = facts or ServerFacts()
-        self._password = password
-        self._new_factory = new_factory
-        self._encoding: EncodingChoice = encoding or ("raw" if self._path else "tight")
-        self._sent_s = math.inf
-        """The time when an action was last sent; infinity once `answers` has asked for
-        its effect.
-        """
-        self._dialled: Deferred[Any] | None = None
-        deadline = Deadline(timeout_s)
-        try:
-            self._open(wire, deadline)
-        except DesktopRefused:
-            if not self._factory.takes_plain:
-                raise
-            self._open(replace(wire, tls="off"), deadline)
 
     def _open(self, wire: Wire, deadline: Deadline) -> None:
+        """Connect, and wait for the first whole frame. Raises DesktopError."""
         self.framebuffer = Framebuffer()
         self._factory = self._new_factory(
             self.framebuffer,
@@ -127,7 +138,7 @@ class RfbConnection:
             facts=self.facts,
         )
         timeout_s = deadline.remaining_s
-        started_s = clock.monotonic()
+        started_at = clock.monotonic()
         reactor.callFromThread(self._dial, timeout_s)
         try:
             if not self.framebuffer.wait_complete(timeout_s):
@@ -136,7 +147,7 @@ class RfbConnection:
                     response = "accepted the connection"
                 problem = (
                     f"{self.server!r}: {response} and showed no screen within"
-                    f" {clock.monotonic() - started_s:.1f} s; is it a VNC server?"
+                    f" {clock.monotonic() - started_at:.1f} s; is it a VNC server?"
                 )
                 if not self._start_websocket:
                     problem += " noVNC and websockify need ws://host:port/websockify"
@@ -184,7 +195,7 @@ class RfbConnection:
 
         def perform() -> None:
             method(*arguments)
-            self._sent_s = clock.monotonic()
+            self._sent_at = clock.monotonic()
             pulse.keep_beating()
 
         reactor.callFromThread(perform)
@@ -198,8 +209,12 @@ class RfbConnection:
         """
         self._wait_for(lambda done: reactor.callLater(0, reactor.callLater, 0, done))
 
+    def _wait_until_performed(self) -> None:
+        """Wait until the reactor's thread has performed all calls so far."""
+        self._wait_for(lambda done: done())
+
     def _wait_for(self, call: Callable[[Callable[[], None]], object]) -> None:
-        """Wait until `call`, made on the reactor's thread, has called back."""
+        """Make `call` on the reactor's thread, and wait until it calls back."""
         done = threading.Event()
         reactor.callFromThread(call, done.set)
         if not done.wait(_SEND_TIMEOUT_S):
@@ -227,19 +242,20 @@ class RfbConnection:
         pulse has sent since, so that no caller waits twice.
         """
         pulse = self.protocol.pulse
-        self._wait_for(lambda done: done())
-        now_s = clock.monotonic()
+        self._wait_until_performed()
+        now = clock.monotonic()
         fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _MAX_FRESH_S)
-        due_s = min(now_s, max(self._sent_s, now_s - fresh_s))
-        self._sent_s = math.inf
-        answered = pulse.answered_s >= due_s
-        if not answered:
-            reactor.callFromThread(pulse.want, due_s)
-            answered = self.framebuffer.wait_until(
-                lambda: pulse.answered_s >= due_s, timeout_s
+        # when a question may have been sent at the earliest, for its answer to count
+        asked_at = min(now, max(self._sent_at, now - fresh_s))
+        self._sent_at = math.inf
+        is_answered = pulse.answered_s >= asked_at
+        if not is_answered:
+            reactor.callFromThread(pulse.want, asked_at)
+            is_answered = self.framebuffer.wait_until(
+                lambda: pulse.answered_s >= asked_at, timeout_s
             )
         reactor.callFromThread(pulse.stop)
-        return answered
+        return is_answered
 
     def rest(self) -> None:
         """Ask for no more updates until `refresh`; the connection stays."""
@@ -264,8 +280,8 @@ class RfbConnection:
         """
         try:
             with suppress(DesktopError):
-                self._wait_for(lambda done: done())
-                if self._sent_s < math.inf:
+                self._wait_until_performed()
+                if self._sent_at < math.inf:
                     self.answers()
         finally:  # also on a KeyboardInterrupt
             self._end()
@@ -276,21 +292,23 @@ class RfbConnection:
     def drop(self) -> None:
         """End the connection, or the attempt to connect, at once."""
 
-        def drop() -> None:
+        def abort() -> None:
             if self._dialled is not None:
                 self._dialled.cancel()
             if self._factory.opened is not None:
                 self._factory.opened.transport.abortConnection()
 
         self._end()
-        reactor.callFromThread(drop)
+        reactor.callFromThread(abort)
 
     def _end(self) -> None:
+        """Have every later call raise ConnectionLost."""
         self.framebuffer.fail(
             ConnectionLost(f"the VNC connection to {self.server!r} is closed")
         )
 
     def _dial(self, timeout_s: float) -> None:
+        """Start to connect, on the reactor's thread."""
         factory = self._factory
         factory.host = self._host
         factory.port = self._port
@@ -316,6 +334,7 @@ class RfbConnection:
         )
 
     def _give_up(self, problem: str) -> NoReturn:
+        """Drop the connection, and raise DesktopSilent."""
         error = DesktopSilent(f"{problem}; the connection is closed")
         self.framebuffer.fail(error)
         self.drop()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused
@@ -86,8 +86,6 @@ LIMIT = ImageLimit(max_side=6000, patch=32, patches=10_000)
 6000 a side.
 """
 CALLS = ("computer_call", "function_call")
-
-
 WAIT_S = 2.0
 """The length of a wait, which the call does not give. The guide's examples take two
 seconds.
@@ -192,12 +190,12 @@ def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service
     key = resolve_key(api_key, (KEY_VARIABLE,))
     url = resolve_url(base_url, URL_VARIABLE) or API_URL
     return Service(
-        f"{url.rstrip('/')}/responses",
-        model,
-        key,
-        {"Authorization": f"Bearer {key}"},
-        usage_of,
-        api_key,
+        url=f"{url.rstrip('/')}/responses",
+        model=model,
+        key=key,
+        headers={"Authorization": f"Bearer {key}"},
+        usage_of=usage_of,
+        api_key=api_key,
         answer_fields=("output",),
         url_help=(
             f"{URL_VARIABLE} must be the URL that has /responses below it, such as"
@@ -275,16 +273,15 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         the newest is always sent.
         """
         turns = [turn for turn in observation.turns if turn.steps]
-        urls = [
-            partial(_url, screen, observation)
-            for screen in screens_seen(turns, observation.frame)
-        ]
-        removed = removed_of(len(urls), self._keep)
+        first_screen, *later_screens = screens_seen(turns, observation.frame)
+        removed = removed_of(1 + len(later_screens), self._keep)
         summarized = max(0, removed - 1)
         task = prompts.format_task(observation.task, turns[:summarized])
-        items = [_users(task, None if removed else urls[0]())]
-        for turn, url in zip(turns[summarized:], urls[summarized + 1 :], strict=True):
-            items.extend(_items_of(turn, url()))
+        first_url = None if removed else _url(first_screen, observation)
+        items = [_user_message(task, first_url)]
+        sent = list(zip(turns, later_screens, strict=True))[summarized:]
+        for turn, screen_after in sent:
+            items.extend(_items_of(turn, _url(screen_after, observation)))
         return items
 
     def _reason_to_give_up(self, calls: Sequence[JsonObject]) -> str | None:
@@ -348,7 +345,7 @@ class OpenAIJudge(ServiceJudge):
         return {
             **self._fixed,
             "instructions": rules,
-            "input": [_users(asked.task, _url(asked.frame, asked))],
+            "input": [_user_message(asked.task, _url(asked.frame, asked))],
         }
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
@@ -385,14 +382,14 @@ def read_computer_call(
             "computer", {}, [InvalidAction("computer", problem)], confirmation
         )
     proposals: list[Proposal] = []
-    for asked in actions:
-        fields = dict(asked) if isinstance(asked, dict) else {}
+    offered = sorted(set(READERS) - set(excluded))
+    for action in actions:
+        fields = dict(action) if isinstance(action, dict) else {}
         name = str(fields.pop("type", "computer"))
-        offered = sorted(set(READERS) - set(excluded))
-        meant = read_action(
+        performed = read_action(
             name, read(fields), READERS, offered=offered, excluded=excluded
         )
-        proposals += proposals_of(name, fields, meant, confirmation)
+        proposals += proposals_of(name, fields, performed, confirmation)
     return tuple(proposals)
 
 
@@ -458,31 +455,35 @@ def read_answer(body: JsonObject) -> ModelAnswer[JsonObject] | Failure:
         )
     if body.get("status") != "completed":
         return malformed(f"its status is {body.get('status')!r} {reason}")
-    try:
-        content: list[JsonObject] = []
-        summaries: list[JsonObject] = []
-        for item in output:
-            if item["type"] == "message":
-                content += item["content"]
-            elif item["type"] == "reasoning":
-                summaries += item["summary"]
+    with suppress(AttributeError, LookupError, TypeError):
+        content = _parts_of(output, "message", "content")
         if refusal := _join(part.get("refusal") for part in content):
             return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
+        thoughts = _parts_of(output, "reasoning", "summary")
         answer = ModelAnswer(
             items=output,
             text=_join(part.get("text") for part in content),
-            reasoning=_join(part.get("text") for part in summaries),
+            reasoning=_join(part.get("text") for part in thoughts),
             calls=tuple(item for item in output if item["type"] in CALLS),
             usage=usage_of(body),
             model=str(body.get("model") or ""),
         )
         ids = {str(call["call_id"] or "") for call in answer.calls} - {""}
-        is_whole = bool(answer.calls or answer.text) and len(ids) == len(answer.calls)
+        has_all_ids = len(ids) == len(answer.calls)
         # the service rejects a history that ends in reasoning
-        is_whole = is_whole and output[-1]["type"] != "reasoning"
-    except (AttributeError, KeyError, TypeError):
-        is_whole = False
-    return answer if is_whole else malformed(f"its output is {output!r}")
+        ends_whole = output[-1]["type"] != "reasoning"
+        if (answer.calls or answer.text) and has_all_ids and ends_whole:
+            return answer
+    return malformed(f"its output is {output!r}")
+
+
+def _parts_of(output: Any, item_type: str, field: str) -> list[JsonObject]:
+    """Return the parts in a field of all items of a type."""
+    parts: list[JsonObject] = []
+    for item in output:
+        if item["type"] == item_type:
+            parts += item[field]
+    return parts
 
 
 def _join(texts: Iterable[Any]) -> str:
@@ -511,33 +512,37 @@ def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
     summary in a user message.
     """
     output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
-    asked = [item for item in output if item["type"] in CALLS]
-    calls = steps_by_call(turn)
-    if calls is None or len(calls) != len(asked) or not _is_acknowledged(asked, calls):
-        yield _users(prompts.format_turn(turn), url)
+    calls = [item for item in output if item["type"] in CALLS]
+    steps_of_calls = steps_by_call(turn)
+    if (
+        steps_of_calls is None
+        or len(steps_of_calls) != len(calls)
+        or not _is_acknowledged(calls, steps_of_calls)
+    ):
+        yield _user_message(prompts.format_turn(turn), url)
         return
     yield from output
-    yield from (
-        _output_of(item, steps, url) for item, steps in zip(asked, calls, strict=True)
-    )
-    on_screen = [
-        steps
-        for item, steps in zip(asked, calls, strict=True)
-        if item["type"] == "computer_call"
-    ]
+    on_screen: list[CallSteps] = []
+    for call, steps in zip(calls, steps_of_calls, strict=True):
+        yield _output_of(call, steps, url)
+        if call["type"] == "computer_call":
+            on_screen.append(steps)
     if not on_screen:
-        yield _users(prompts.NEWER_SCREEN, url)
+        yield _user_message(prompts.NEWER_SCREEN, url)
     elif any(result_of_call(steps) != "ok" for steps in on_screen):
-        yield _users(prompts.format_turn(turn))
+        yield _user_message(prompts.format_turn(turn))
 
 
-def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) -> bool:
+def _is_acknowledged(
+    calls: Sequence[JsonObject], steps_of_calls: Sequence[CallSteps]
+) -> bool:
     """Return whether every call with safety checks was allowed. The service accepts no
     history with others.
     """
-    for item, steps, was_skipped in zip(asked, calls, skipped(calls), strict=True):
+    are_skipped = skipped(steps_of_calls)
+    for call, steps, is_skipped in zip(calls, steps_of_calls, are_skipped, strict=True):
         is_allowed = all(step.ruling.kind == "allow" for step in steps)
-        if item.get("pending_safety_checks") and (was_skipped or not is_allowed):
+        if call.get("pending_safety_checks") and (is_skipped or not is_allowed):
             return False
     return True
 
@@ -566,7 +571,7 @@ def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
     return output
 
 
-def _users(text: str, url: str | None = None) -> JsonObject:
+def _user_message(text: str, url: str | None = None) -> JsonObject:
     content = [{"type": "input_text", "text": text}]
     if url:
         content.append({"type": "input_image", "image_url": url, "detail": "original"})

@@ -10,7 +10,7 @@ lines are read off both screens, where the extra `[ocr]` is installed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from pytest_vnc_use.types import Region
 
 READ_S = 0.5
 """The maximum time that a failed test waits for the words."""
-SURE = 0.95
+_MIN_CONFIDENCE = 0.95
 """The minimum confidence in each reported character, from 0 to 1."""
 _MAX_TEXTS = 4
 """The maximum differences of a drift that are read."""
@@ -51,11 +51,12 @@ def drift_in_words(item: pytest.Item) -> str:
         return ""
     sentences: list[str] = []
     deadline = Deadline(READ_S)
-    work = partial(_collect, item, state.runs[-1], deadline, sentences)
-    # Words are only reported: whatever happens, the test fails as it did.
+    collect = partial(_collect, item, state.runs[-1], deadline, sentences)
+    # Words are only reported: whatever happens, the test fails as it did, and what was
+    # read before the time is up is kept.
     with suppress(Exception):
         ocr.import_reader()
-        deadline.call(work)
+        deadline.call(collect)
     return secrets_of(item.config).hide("; ".join(map(plain, sentences)))
 
 
@@ -68,9 +69,10 @@ def _collect(
         return
     drift = drifts[-1]
     boxes = [*drift.boxes]
-    for sentence, box in _names(item, boxes):
+    for sentence, named_box in _renamed(item, drift.boxes):
         sentences.append(sentence)
-        boxes = [other for other in boxes if not other.is_part_of(box)]
+        # what differs in it needs no reading
+        boxes = [box for box in boxes if not box.is_part_of(named_box)]
     directory = RunDirectory.open(run_dir)
     recorded = pixels_of(directory.load_png(drift.recorded))
     seen = pixels_of(directory.load_png(drift.seen))
@@ -81,7 +83,9 @@ def _collect(
             sentences.append(sentence)
 
 
-def _names(item: pytest.Item, boxes: Iterable[Region]) -> Iterator[tuple[str, Region]]:
+def _renamed(
+    item: pytest.Item, boxes: Sequence[Region]
+) -> Iterator[tuple[str, Region]]:
     """Yield a sentence and the box for each target of the next step whose name has
     changed.
     """
@@ -108,10 +112,13 @@ def texts_between(
     """
     for box in boxes:
         cell = cell_around(box, recorded, seen)
-        crops = [_line_in(cell.part_of(screen)) for screen in (recorded, seen)]
-        if crops[0] is None or crops[1] is None:
+        recorded_line = _line_in(cell.part_of(recorded))
+        seen_line = _line_in(cell.part_of(seen))
+        if recorded_line is None or seen_line is None:
             continue
-        before, now = _different_words(ocr.line_of(crops[0]), ocr.line_of(crops[1]))
+        before, now = _different_words(
+            ocr.line_of(recorded_line), ocr.line_of(seen_line)
+        )
         if before and now:
             yield _sentence(before, now, "read by OCR")
 
@@ -133,26 +140,24 @@ def _different_words(before: ocr.Line, now: ocr.Line) -> tuple[str, str]:
     """Return the words of two lines from the first to the last that differ; none if one
     of their characters is uncertain.
     """
-    words = [*_words(before)], [*_words(now)]
+    old_words = [*_words(before)]
+    new_words = [*_words(now)]
     for end in (0, -1):
-        while all(words) and words[0][end].text == words[1][end].text:
-            for of_line in words:
-                del of_line[end]
-    if any(min(word.sure) < SURE for word in (*words[0], *words[1])):
+        while old_words and new_words and old_words[end].text == new_words[end].text:
+            del old_words[end]
+            del new_words[end]
+    if any(min(word.sure) < _MIN_CONFIDENCE for word in (*old_words, *new_words)):
         return "", ""
-    was, is_now = map(_joined, words)
+    old = " ".join(word.text for word in old_words)
+    new = " ".join(word.text for word in new_words)
     # Icons are read as punctuation.
-    if not any(map(str.isalnum, was)) or not any(map(str.isalnum, is_now)):
+    if not any(map(str.isalnum, old)) or not any(map(str.isalnum, new)):
         return "", ""
-    return was.lstrip(_BULLETS), is_now.lstrip(_BULLETS)
-
-
-def _joined(words: Iterable[ocr.Line]) -> str:
-    return " ".join(word.text for word in words)
+    return old.lstrip(_BULLETS), new.lstrip(_BULLETS)
 
 
 def _words(line: ocr.Line) -> Iterator[ocr.Line]:
-    """Yield the words of a line."""
+    """Yield the words of a line, each with the confidence in its characters."""
     start = 0
     for word in line.text.split():
         start = line.text.index(word, start)

@@ -17,28 +17,43 @@ from pytest_vnc_use.errors import ActionError
 SHIFT = 0xFFE1
 SHIFT_R = 0xFFE2
 CONTROL = 0xFFE3
+CONTROL_R = 0xFFE4
 ALT = 0xFFE9
+ALT_R = 0xFFEA
+ALT_GR = 0xFE03
 SUPER = 0xFFEB
 SUPER_R = 0xFFEC
+ESCAPE = 0xFF1B
 RETURN = 0xFF0D
 TAB = 0xFF09
 BACKSPACE = 0xFF08
+DELETE = 0xFFFF
 INSERT = 0xFF63
+HOME = 0xFF50
+END = 0xFF57
 PAGE_UP = 0xFF55
 PAGE_DOWN = 0xFF56
 LEFT = 0xFF51
+UP = 0xFF52
 RIGHT = 0xFF53
+DOWN = 0xFF54
 F1 = 0xFFBE
+KEYPAD_ENTER = 0xFF8D
+KEYPAD_DELETE = 0xFF9F
+_KEYPAD_BASE = 0xFF80
+"""The keysym of a key of the number pad is this plus the code of its character."""
+_KEYPAD_WITHOUT_NUM_LOCK = 0xFF95
+"""The first keysym of the number pad's keys while num lock is off."""
 _UNICODE = 0x01000000
 
 _MODIFIERS = {
     SHIFT: ("shift", "shiftl", "shiftleft"),
     SHIFT_R: ("shiftr", "shiftright"),
     CONTROL: ("control", "ctrl", "ctl", "controll", "ctrll", "controlleft", "ctrlleft", "controlormeta"),
-    0xFFE4: ("controlr", "ctrlr", "controlright", "ctrlright"),
+    CONTROL_R: ("controlr", "ctrlr", "controlright", "ctrlright"),
     ALT: ("alt", "option", "opt", "altl", "altleft", "optionleft"),
-    0xFFEA: ("altr", "altright", "optionright"),
-    0xFE03: ("altgr", "altgraph", "isolevel3shift"),
+    ALT_R: ("altr", "altright", "optionright"),
+    ALT_GR: ("altgr", "altgraph", "isolevel3shift"),
     SUPER: ("super", "win", "windows", "meta", "cmd", "command", "os", "superl", "winl", "winleft", "metal",
             "metaleft", "cmdl", "commandleft", "osleft"),
     SUPER_R: ("superr", "winr", "winright", "metar", "metaright", "cmdr", "commandright", "osright"),
@@ -46,20 +61,20 @@ _MODIFIERS = {
 MODIFIERS = frozenset(_MODIFIERS)
 
 _NAMED_KEYS = {
-    0xFF1B: ("escape", "esc"),
+    ESCAPE: ("escape", "esc"),
     RETURN: ("return", "enter", "ret", "linefeed", "newline"),
     TAB: ("tab", "tabulator"),
     BACKSPACE: ("backspace", "bksp", "bsp"),
-    0xFFFF: ("delete", "del", "forwarddelete"),
+    DELETE: ("delete", "del", "forwarddelete"),
     INSERT: ("insert", "ins"),
-    0xFF50: ("home",),
-    0xFF57: ("end",),
+    HOME: ("home",),
+    END: ("end",),
     PAGE_UP: ("pageup", "pgup", "prior"),
     PAGE_DOWN: ("pagedown", "pgdn", "pgdown", "next"),
     LEFT: ("left", "arrowleft", "leftarrow"),
-    0xFF52: ("up", "arrowup", "uparrow"),
+    UP: ("up", "arrowup", "uparrow"),
     RIGHT: ("right", "arrowright", "rightarrow"),
-    0xFF54: ("down", "arrowdown", "downarrow"),
+    DOWN: ("down", "arrowdown", "downarrow"),
     0xFF61: ("printscreen", "print", "prtsc", "prtscr", "prtscn", "prntscrn", "sysrq"),
     0xFF13: ("pause", "break"),
     0xFF67: ("menu", "contextmenu", "apps"),
@@ -108,12 +123,13 @@ _KEYPAD_CHARACTERS = {
     "*": "multiply", "+": "add", "-": "subtract", ".": "decimal", "/": "divide", "=": "equal",
     **{digit: digit for digit in "0123456789"},
 }  # fmt: skip
-_KEYPAD_KEYS = {"enter": 0xFF8D, "delete": 0xFF9F}
 _KEYPAD = {
-    name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()
-} | _KEYPAD_KEYS
+    name: _KEYPAD_BASE + ord(character)
+    for character, name in _KEYPAD_CHARACTERS.items()
+}
+_KEYPAD |= {"enter": KEYPAD_ENTER, "delete": KEYPAD_DELETE}
 KEYPAD_CHARACTERS = {
-    0xFF80 + ord(character): ord(character) for character in _KEYPAD_CHARACTERS
+    _KEYPAD_BASE + ord(character): ord(character) for character in _KEYPAD_CHARACTERS
 }
 """The keysyms of the number pad, and the characters that they make while num lock is
 on.
@@ -132,8 +148,8 @@ _CONTROL_KEYS = {
     "\r": RETURN,
     "\t": TAB,
     "\b": BACKSPACE,
-    "\x1b": 0xFF1B,
-    "\x7f": 0xFFFF,
+    "\x1b": ESCAPE,
+    "\x7f": DELETE,
 }
 MAX_KEYS = 100
 """The maximum number of keys in one combination."""
@@ -146,7 +162,7 @@ _EXAMPLES = (
 )
 
 
-def _table() -> dict[str, int]:
+def _keysyms_by_name() -> dict[str, int]:
     named: dict[str, int] = {}
     for table in (_MODIFIERS, _NAMED_KEYS):
         for keysym, names in table.items():
@@ -159,28 +175,32 @@ def _table() -> dict[str, int]:
     return named
 
 
-_KEYSYMS = _table()
+_KEYSYMS = _keysyms_by_name()
 _NAMES = {keysym: name for name, keysym in reversed(_KEYSYMS.items())}
-_PAD_WITHOUT_NUM_LOCK = (
-    0xFF50,  # home
+_PAD_KEYS = (
+    HOME,
     LEFT,
-    0xFF52,  # up
+    UP,
     RIGHT,
-    0xFF54,  # down
+    DOWN,
     PAGE_UP,
     PAGE_DOWN,
-    0xFF57,  # end
+    END,
     0,  # the key in the middle
     INSERT,
-    0xFFFF,  # delete
+    DELETE,
 )
+"""The keys that the number pad has while num lock is off, in the order of their
+keysyms.
+"""
 _SAME_AS = {
     0xFE20: TAB,  # ISO_Left_Tab, which shift+tab makes
     0xFFE7: ALT,  # Meta_L, which shift+alt makes
-    0xFFE8: 0xFFEA,
-    0xFF7E: 0xFE03,  # Mode_switch is AltGr
-    **{0xFF95 + number: keysym for number, keysym in enumerate(_PAD_WITHOUT_NUM_LOCK)},
+    0xFFE8: ALT_R,  # Meta_R
+    0xFF7E: ALT_GR,  # Mode_switch
+    **dict(enumerate(_PAD_KEYS, start=_KEYPAD_WITHOUT_NUM_LOCK)),
 }
+"""The keys that have another keysym in some state of the keyboard."""
 _CODECS = {
     0x1: "iso8859-2",
     0x2: "iso8859-3",
@@ -195,6 +215,20 @@ _CODECS = {
 """The character sets of keysyms older than Unicode's, by the high byte; the low byte is
 a byte of the set.
 """
+_RULE_NAMES = {
+    "control": "ctrl",
+    "controlr": "ctrl",
+    "shiftr": "shift",
+    "altr": "alt",
+    "superr": "super",
+    "return": "enter",
+    "kpenter": "enter",
+    " ": "space",
+}
+"""The names that differ from those of the keysyms: left and right are the same, and so
+is the number pad.
+"""
+_SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
 
 
 @dataclass(frozen=True)
@@ -206,7 +240,7 @@ class Chord:
     @property
     def enters(self) -> bool:
         """Whether the last key is Enter, on the main keyboard or the number pad."""
-        return self.keysyms[-1] in (RETURN, _KEYPAD_KEYS["enter"])
+        return self.keysyms[-1] in (RETURN, KEYPAD_ENTER)
 
     @property
     def text(self) -> str:
@@ -214,17 +248,18 @@ class Chord:
         chord.
         """
         keysym = self.keysyms[0]
-        is_character = 0xA0 <= keysym <= 0xFF or keysym >= _UNICODE
-        return chr(keysym % _UNICODE) if is_character and len(self.keysyms) == 1 else ""
+        is_beyond_ascii = 0xA0 <= keysym <= 0xFF or keysym >= _UNICODE
+        is_single = len(self.keysyms) == 1
+        return chr(keysym % _UNICODE) if is_beyond_ascii and is_single else ""
 
 
 def keysym_of(character: str) -> int:
     """Return the keysym of one printable character, or of the key that makes a tab, a
     line feed or the like.
     """
-    code = ord(character)
     if character in _CONTROL_KEYS:
         return _CONTROL_KEYS[character]
+    code = ord(character)
     return code if code <= 0xFF else _UNICODE | code
 
 
@@ -272,13 +307,13 @@ def key_of(keysym: int) -> str:
     """Return the character or the name of a key that a viewer sends; "" if it is
     unknown.
     """
-    character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
+    character = _character_of(KEYPAD_CHARACTERS.get(keysym, keysym))
     if character and character.isprintable():
         return character
     return _NAMES.get(_SAME_AS.get(keysym, keysym), "")
 
 
-def _character(keysym: int) -> str:
+def _character_of(keysym: int) -> str:
     """Return the character that a keysym types; "" for a key that types nothing."""
     if 0x20 <= keysym <= 0xFF:
         return chr(keysym)
@@ -336,6 +371,7 @@ def _split(combination: str) -> list[str]:
 
 
 def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
+    """Return the chord of these keys, in the case that a user means."""
     pressed = {*keysyms, *held}
     if SHIFT in pressed or SHIFT_R in pressed:
         return Chord(tuple(map(shifted, keysyms)))
@@ -363,22 +399,6 @@ def shifted(keysym: int) -> int:
     return ord(chr(keysym).upper().translate(_TO_SHIFTED))
 
 
-_RULE_NAMES = {
-    "control": "ctrl",
-    "controlr": "ctrl",
-    "shiftr": "shift",
-    "altr": "alt",
-    "superr": "super",
-    "return": "enter",
-    "kpenter": "enter",
-    " ": "space",
-}
-"""The names that differ from those of the keysyms: left and right are the same, and so
-is the number pad.
-"""
-_SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
-
-
 def key_set(combination: str | Iterable[str]) -> frozenset[str]:
     """Return the names of a combination's keys, by any alias: "Control_L+Alt+Del" is
     {ctrl, alt, delete}.
@@ -391,7 +411,7 @@ def key_set(combination: str | Iterable[str]) -> frozenset[str]:
         for key in filter(None, _SEPARATOR.split(text)):
             names += split_combination(key)
     return frozenset(
-        _name_of(name) or re.sub(r"[\s_-]", "", name).lower() for name in names
+        _rule_name(name) or re.sub(r"[\s_-]", "", name).lower() for name in names
     )
 
 
@@ -410,10 +430,11 @@ def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
     """Return the members of a `key_set` that name no key of a keyboard, such as
     misspelled ones.
     """
-    return frozenset(key for key in keys if len(key) != 1 and not _name_of(key))
+    return frozenset(key for key in keys if len(key) != 1 and not _rule_name(key))
 
 
-def _name_of(key: str) -> str:
+def _rule_name(key: str) -> str:
+    """Return the name of a key in rules; "" if it is unknown."""
     try:
         name = key_of(parse_key(key))
     except ActionError:

@@ -25,15 +25,15 @@ from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.values import fill
 from pytest_vnc_use.ui.link import Link, base64_of
 
-LAST_LINES = 20
-"""The maximum lines of a command's output that the page shows."""
+MAX_LINES = 20
+"""The maximum lines of a command's output that the page shows, the last ones."""
 
 
 def question_of(
     trace: Trace, request: ApprovalRequest, policy: str
 ) -> tuple[dict[str, Any], PolicyChange | None]:
     """Return what the page shows of an action that waits, and what "allow always" would
-    write.
+    write; None if that cannot be written.
 
     `policy` is the policy file that the settings name.
     """
@@ -42,12 +42,14 @@ def question_of(
     for step in trace.steps:
         context = context.after(step)
     change = None
-    reason = ""
+    diff = ""
+    why_no_change = ""
     try:
         change = always_allowing(request, policy, context, getpass.getuser())
+        diff = change.diff
     except (SettingsError, KeyError, OSError) as exc:
         # KeyError and OSError: the user has no name
-        reason = str(exc)
+        why_no_change = str(exc)
     frame = trace.last_frame
     try:
         image = RunDirectory.open(trace.path).load_png(frame)
@@ -70,8 +72,8 @@ def question_of(
         "points": [list(point) for point in points(action)],
         "size": [frame.width, frame.height],
         "image": base64_of(image),
-        "diff": change.diff if change else "",
-        "reason": reason,
+        "diff": diff,
+        "reason": why_no_change,
     }
     return question, change
 
@@ -79,8 +81,8 @@ def question_of(
 class PageApprover:
     """An approver that asks the page about the actions of one test.
 
-    `run_dir` returns the directory of its newest run. In a rehearsal an action that is
-    in `allowed` needs no answer.
+    `run_dir` returns the directory of its newest run. Allowed actions are added to
+    `allowed`; in a rehearsal these need no answer.
     """
 
     def __init__(
@@ -132,8 +134,8 @@ class WaitingRuns:
         self._running: dict[str, subprocess.Popen[str]] = {}
         self._changes: dict[str, PolicyChange | None] = {}
         self._seen: dict[str, tuple[int, dict[str, Any] | None]] = {}
-        """The question of each run by the size of its trace, so that an unchanged trace
-        is read once.
+        """For each run the size of its trace, and the question in it, so that an
+        unchanged trace is read once.
         """
         self.on_result: Callable[[str, str], object] = lambda run, text: None
         """Called from a thread with the run and the last lines, once a command has
@@ -155,8 +157,9 @@ class WaitingRuns:
         run = str(path)
         try:
             size = (path / "trace.jsonl").stat().st_size
-            if self._seen.get(run, (-1, None))[0] == size:
-                return self._seen[run][1]
+            seen = self._seen.get(run)  # an answer may remove it meanwhile
+            if seen and seen[0] == size:
+                return seen[1]
             trace = read_trace(path)
         except (OSError, RunDirectoryError):
             # `cua-vnc approve` reports what is wrong with it
@@ -171,7 +174,9 @@ class WaitingRuns:
         return question
 
     def answer(self, question: dict[str, Any], kind: str) -> str:
-        """Start the command for an answer; return why it was not, "" if it was."""
+        """Start the command for an answer; return why it was not started, "" if it
+        was.
+        """
         run = str(question["run"])
         change = self._changes.get(run)
         self._seen.pop(run, None)
@@ -197,7 +202,7 @@ class WaitingRuns:
     def _wait(self, run: str, process: subprocess.Popen[str]) -> None:
         text, _ = process.communicate()
         del self._running[run]
-        self.on_result(run, "\n".join(text.splitlines()[-LAST_LINES:]))
+        self.on_result(run, "\n".join(text.splitlines()[-MAX_LINES:]))
 
     def close(self) -> None:
         """End the commands; their runs continue with `cua-vnc resume`."""

@@ -52,15 +52,16 @@ from pytest_vnc_use.types.values import fill
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.screen import Framebuffer
 
-LEAST_S = 1 / 15
+MIN_INTERVAL_S = 1 / 15
 """The shortest time between two frames of a test."""
-SHARE = 8
+PAUSE_FACTOR = 8
 """The pause after a frame, as a multiple of the time that its encoding took: watching
 may not slow a test down.
 """
 HURRY_S = 1.0
 """How long after a user's input frames come without a limit."""
 FINISH_S = 15.0
+"""The maximum time for the pages to receive the last text."""
 GONE = {"type": "answer", "kind": "no", "text": "the page's server has ended"}
 MAX_PARTS = 8
 """The maximum rectangles of one frame; more become the box around them."""
@@ -112,9 +113,9 @@ class Link:
         if self.is_open:
             self._outgoing.put(json.dumps(message))
 
-    def send_frame(self, png: bytes, *, waits: bool = False, **header: Any) -> None:
+    def send_frame(self, png: bytes, *, waits: bool, **header: Any) -> None:
         """Send a part of a screen: the length of the header, the header, the image;
-        soon, or at once.
+        soon, or at once and wait until it is sent.
         """
         head = json.dumps(header).encode()
         message = struct.pack(">I", len(head)) + head + png
@@ -130,8 +131,8 @@ class Link:
         self._outgoing.put(None)
 
     def finish(self, text: str) -> None:
-        """Leave a last text on the pages, before what serves them ends; at most some
-        seconds.
+        """Leave a last text on the pages, and wait up to `FINISH_S` until their server
+        has sent it and ended the connection.
         """
         self.send(type="finished", text=text)
         with self._changed:
@@ -156,7 +157,7 @@ class Link:
             self.send(type="test", test=test, is_waiting=False)
 
     def stop_before(self, test: str, gate: str, *, on: bool = True) -> None:
-        """Have a test's replay stop at a gate, or no more."""
+        """Have a test's replay stop at a gate; with `on=False`, no longer."""
         with self._changed:
             self._stops.discard((test, gate))
             if on:
@@ -169,10 +170,10 @@ class Link:
 
     def take_stop(self, test: str, gate: str) -> bool:
         """Return whether a test's replay is to stop at a gate; it does so once."""
-        stops = (test, gate) in self._stops
-        if stops:
+        is_due = (test, gate) in self._stops
+        if is_due:
             self.stop_before(test, gate, on=False)
-        return stops
+        return is_due
 
     def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
         """Return a reviewer's answer; no if the desk is gone."""
@@ -191,8 +192,7 @@ class Link:
         """Put a question to the pages; return the answer, with its `kind` and its
         `text`: "no" if the desk is gone.
         """
-        self._questions += 1
-        number = f"{id(self)}-{self._questions}"
+        number = self._next_number()
         self.send(type="question", id=number, **question)
         if not self.watched:
             self.on_unseen()
@@ -209,8 +209,7 @@ class Link:
 
         The last of that is an answer. It is a denial once the desk is gone.
         """
-        self._questions += 1
-        number = f"{id(self)}-{self._questions}"
+        number = self._next_number()
         self._listeners[number] = listener
         self.send(type="question", id=number, **question)
         if not self.is_open:
@@ -220,6 +219,11 @@ class Link:
         finally:
             del self._listeners[number]
             self.send(type="answered", id=number)  # also without a page
+
+    def _next_number(self) -> str:
+        """Return the ID of a new question."""
+        self._questions += 1
+        return f"{id(self)}-{self._questions}"
 
     def _send_all(self) -> None:
         try:
@@ -233,8 +237,9 @@ class Link:
         try:
             for text in self._websocket:
                 message = json.loads(text)
-                listener = self._listeners.get(message.get("id", ""), self._obey)
-                listener(message)
+                # to who listens for a question's answers, else to this process
+                receive = self._listeners.get(message.get("id", ""), self._obey)
+                receive(message)
         except (OSError, WebSocketException):
             pass  # as at the end
         finally:
@@ -247,6 +252,7 @@ class Link:
                 listener(GONE)
 
     def _obey(self, message: dict[str, Any]) -> None:
+        """Do what a user wants of this process."""
         if message["type"] == "stop_before":
             self.stop_before(message["test"], message["gate"], on=message["on"])
             return
@@ -310,9 +316,9 @@ class Watcher:
     """An observer that shows the runs of one test on the desk. `hide` takes secrets out
     of texts.
 
-    `screen` returns the live pixels, None where there are none, or where a secret might
-    be seen on them. Then the frame after each step is shown, as the run directory has
-    it: `stored` returns its PNG.
+    `screen` returns the live pixels; None if there are none, or if a secret might be
+    seen on them. Then the frame after each step is shown: `stored` returns its PNG from
+    the run directory.
     """
 
     def __init__(self, link: Link, test: str, hide: Callable[[str], str]) -> None:
@@ -321,7 +327,7 @@ class Watcher:
         self._hide = hide
         self._is_ended = False
         self._woken = threading.Event()
-        self._hurries_until_s = 0.0
+        self._hurry_ends_at = 0.0
         self.screen: Callable[[], Framebuffer | None] = lambda: None
         self.stored: Callable[[FrameRef], bytes | None] = lambda ref: None
         self._dollars = 0.0
@@ -338,11 +344,11 @@ class Watcher:
 
     def hurry(self) -> None:
         """Send frames without a limit for a while: a user's input is on its way."""
-        self._hurries_until_s = clock.monotonic() + HURRY_S
+        self._hurry_ends_at = clock.monotonic() + HURRY_S
         self._woken.set()
 
     def observe(self, event: RunEvent) -> None:
-        """Tell the desk what happened; wait before a step while a user has paused the
+        """Send the desk what happened; wait before a step while a user has paused the
         tests.
         """
         match event:
@@ -401,8 +407,8 @@ class Watcher:
     def _send_step(
         self, number: int, proposal: Proposal, ruling: str, done: Step | None = None
     ) -> None:
-        """Tell of a step, once it is done with what it acted on: its name, else an
-        image of the place.
+        """Send a step. Once it is done, add what it acted on: its name, else an image of
+        the place.
         """
         elements = done.elements if done else ()
         caption = proposal.intent or format_caption(proposal.action, elements)
@@ -438,17 +444,17 @@ class Watcher:
         due_at = 0.0
         while not self._is_ended:
             self._woken.clear()
-            watched = self._link.wait_watched(LEAST_S)
+            watched = self._link.wait_watched(MIN_INTERVAL_S)
             screen = self.screen() if watched else None
             if screen is None or not all(screen.size):
-                self._woken.wait(LEAST_S)
+                self._woken.wait(MIN_INTERVAL_S)
                 continue
-            if clock.monotonic() >= self._hurries_until_s:
+            if clock.monotonic() >= self._hurry_ends_at:
                 self._woken.wait(max(0.0, due_at - clock.monotonic()))
             if watched != sent:
                 sent = watched
                 since = float("-inf")
-            elif not screen.wait_drawn(since, LEAST_S):
+            elif not screen.wait_drawn(since, MIN_INTERVAL_S):
                 continue
             started_at = clock.monotonic()
             since, parts = screen.regions_since(since)
@@ -462,4 +468,6 @@ class Watcher:
                 png = encode_png(pixels)
                 self._link.send_frame(png, waits=True, test=self._test, **header)
             finished_at = clock.monotonic()
-            due_at = finished_at + max(LEAST_S, SHARE * (finished_at - started_at))
+            due_at = finished_at + max(
+                MIN_INTERVAL_S, PAUSE_FACTOR * (finished_at - started_at)
+            )

@@ -140,10 +140,9 @@ class ServiceJudge(ABC):
     """A Judge and Reader over a model's service. A subclass gives the model's grid, and
     the service's format.
 
-    `read` reads the answers. A service may reject a request that binds the answer to
-    its schema. It then gets the request again without the binding, and from then on
-    every request for an answer of that name. The answer is then found in the model's
-    text.
+    `read` reads the answers. A request binds the answer to its schema. If the service
+    rejects that, it gets the request again without the binding, and so every later
+    request for the same kind of answer, which is then found in the model's text.
     """
 
     def __init__(
@@ -157,6 +156,7 @@ class ServiceJudge(ABC):
         self._read = read
         self._backoff = backoff or Backoff()
         self._unbound: set[str] = set()
+        """The kinds of answers that the service binds to no schema."""
 
     def judge(
         self,
@@ -181,8 +181,8 @@ class ServiceJudge(ABC):
         if opinion is None:
             return Verdict(
                 claim,
-                "unsure",
-                _unreadable(reply),
+                kind="unsure",
+                reason=_unreadable(reply),
                 frame=frame.ref,
                 model=reply.model,
                 usage=reply.usage,
@@ -190,12 +190,12 @@ class ServiceJudge(ABC):
         region = self._grid(frame.ref).region(opinion.box_2d, frame.ref)
         return Verdict(
             claim,
-            opinion.verdict,
-            opinion.reason,
-            region,
-            frame.ref,
-            reply.model,
-            reply.usage,
+            kind=opinion.verdict,
+            reason=opinion.reason,
+            region=region,
+            frame=frame.ref,
+            model=reply.model,
+            usage=reply.usage,
         )
 
     def read(
@@ -224,12 +224,12 @@ class ServiceJudge(ABC):
         region = self._grid(frame.ref).region(answer.box_2d, frame.ref)
         return Reading(
             question,
-            answer.value,
-            answer.reason,
-            region,
-            frame.ref,
-            reply.model,
-            reply.usage,
+            value=answer.value,
+            reason=answer.reason,
+            region=region,
+            frame=frame.ref,
+            model=reply.model,
+            usage=reply.usage,
         )
 
     @abstractmethod
@@ -262,7 +262,7 @@ class ServiceJudge(ABC):
         The usage is the sum of both replies.
         """
         deadline = Deadline(timeout_s)
-        name = "value" if form is Value else "verdict"
+        kind = "value" if form is Value else "verdict"
         observation = Observation(
             task=question,
             first_frame=frame.ref,
@@ -274,43 +274,44 @@ class ServiceJudge(ABC):
         box = self._grid(frame.ref).description
         body = self._body(rules.format(box=box), observation)
 
-        def bound() -> JsonObject:
-            if name in self._unbound:
+        def make_body() -> JsonObject:
+            if kind in self._unbound:
                 return body
-            return {**body, **self._binding(name, schema)}
+            return {**body, **self._binding(kind, schema)}
 
-        def unbind(
+        def retry_unbound(
             _: JsonObject, attempt: Attempt[ModelAnswer[Any]]
         ) -> Attempt[ModelAnswer[Any]]:
             failure = attempt.result
+            if not isinstance(failure, Failure) or kind in self._unbound:
+                return attempt
             # A subclass means the key, the quota or an outage: the request itself is
             # valid.
-            if not isinstance(failure, Failure) or name in self._unbound:
-                return attempt
             if type(failure.error) is not PlannerError:
                 return attempt
-            self._unbound.add(name)
+            self._unbound.add(kind)
             failure = replace(failure, again=True, after_s=0.0)
             return replace(attempt, result=failure)
 
-        def requested() -> ModelAnswer[Any]:
+        def ask_model() -> ModelAnswer[Any]:
             return ask(
                 self._service,
-                bound,
+                make_body,
                 purpose="judge",
                 read=self._read,
                 timeout_s=deadline.remaining_s,
                 report=report,
                 backoff=self._backoff,
-                after=unbind,
+                after=retry_unbound,
             )
 
-        reply = requested()
-        if (answer := answer_in(reply.text, form)) is not None:
-            return answer, reply
-        again = requested()
-        reply = replace(again, usage=reply.usage + again.usage)
-        return answer_in(again.text, form), reply
+        first = ask_model()
+        answer = answer_in(first.text, form)
+        if answer is not None:
+            return answer, first
+        second = ask_model()
+        both = replace(second, usage=first.usage + second.usage)
+        return answer_in(second.text, form), both
 
 
 def _unreadable(reply: ModelAnswer[Any]) -> str:
