@@ -43,14 +43,17 @@ def cua_vnc(
         return at_server(server, directory, *arguments, **options)
 
 
-def at_server(
-    server: GeminiServer, directory: Path, *arguments: str, **options: Any
-) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {
-        "CI": "",
+def service_variables(server: GeminiServer) -> dict[str, str]:
+    return {
         "GOOGLE_API_KEY": server.api_key,
         "GOOGLE_GEMINI_BASE_URL": server.url,
     }
+
+
+def at_server(
+    server: GeminiServer, directory: Path, *arguments: str, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    env = os.environ | service_variables(server) | {"CI": ""}
     return run_python(
         "pytest_vnc_use.cli", *arguments, cwd=directory, env=env, timeout=400, **options
     )
@@ -60,13 +63,13 @@ def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
     return done.stdout.strip().splitlines()[-1].split()
 
 
-def rejected(done: subprocess.CompletedProcess[str], problem: str) -> None:
+def assert_rejected(done: subprocess.CompletedProcess[str], problem: str) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     assert problem in done.stderr, done.stderr
 
 
-def opening(pad: QtDesktop) -> list[str]:
+def open_command(pad: QtDesktop) -> list[str]:
     claim = "the basket is open"
     return ["run", "--vnc", pad.server, "--task", "Open", "--expect", claim]
 
@@ -78,7 +81,7 @@ def opening(pad: QtDesktop) -> list[str]:
 def test_verdict_decides_exit_code(
     tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int
 ) -> None:
-    done = cua_vnc(tmp_path, [CLICK, text("opened"), verdict], *opening(pad))
+    done = cua_vnc(tmp_path, [CLICK, text("opened"), verdict], *open_command(pad))
     assert done.returncode == code, done.stderr
     outcome, directory = last_line(done)
     assert outcome == "done"
@@ -97,7 +100,7 @@ def test_refused_desktop_exits_as_infra(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_exhausted_quota_exits_as_infra(tmp_path: Path, pad: QtDesktop) -> None:
-    done = cua_vnc(tmp_path, [daily_quota()], *opening(pad))
+    done = cua_vnc(tmp_path, [daily_quota()], *open_command(pad))
     assert done.returncode == 9
     assert "infra: QuotaExhausted" in done.stderr
     assert last_line(done)[0] == "infra"
@@ -121,14 +124,10 @@ def in_shell(
     server: GeminiServer, directory: Path, command: str
 ) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    service = {
-        "GOOGLE_API_KEY": server.api_key,
-        "GOOGLE_GEMINI_BASE_URL": server.url,
-    }
     return subprocess.run(
         ["sh", "-c", command],
         cwd=directory,
-        env=os.environ | service | {"PATH": path},
+        env=os.environ | service_variables(server) | {"PATH": path},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -157,7 +156,7 @@ def test_printed_command_answers_waiting_run(
     first = calls(confirmed, ("type", {"text": "<secret:PW>"}))
     pad.write_file("events.txt", "")
     with GeminiServer([first, text("signed in")]) as server:
-        waits = at_server(
+        waiting = at_server(
             server,
             tmp_path,
             "run",
@@ -169,8 +168,8 @@ def test_printed_command_answers_waiting_run(
             "--runs-dir=my runs",
             "--secret=PW=env:SHOP",
         )
-        assert waits.returncode == 7, waits.stdout + waits.stderr
-        command = printed_command(waits, name)
+        assert waiting.returncode == 7, waiting.stdout + waiting.stderr
+        command = printed_command(waiting, name)
         assert "--step=1" in command
         assert "my runs" in command
         done = in_shell(server, tmp_path, f"{command} {options}")
@@ -189,11 +188,7 @@ def test_printed_command_resumes_interrupted_run(
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest_vnc_use.cli", *arguments],
             cwd=tmp_path,
-            env=os.environ
-            | {
-                "GOOGLE_API_KEY": server.api_key,
-                "GOOGLE_GEMINI_BASE_URL": server.url,
-            },
+            env=os.environ | service_variables(server),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -227,7 +222,7 @@ def test_copied_waiting_run_gets_settings_from_command(
     with GeminiServer(
         [first, calls(("list_elements", {})), calls(("type", {"text": "rm -rf /"}))]
     ) as server:
-        waits = at_server(
+        waiting = at_server(
             server,
             tmp_path,
             "run",
@@ -237,18 +232,16 @@ def test_copied_waiting_run_gets_settings_from_command(
             *secret,
             *policy,
         )
-        assert waits.returncode == 7, waits.stdout + waits.stderr
-        made = tmp_path / last_line(waits)[1]
-        trace = tmp_path / "copies" / made.name / "trace.jsonl"
-        shutil.copytree(made, trace.parent)
+        assert waiting.returncode == 7, waiting.stdout + waiting.stderr
+        run = tmp_path / last_line(waiting)[1]
+        trace = tmp_path / "copies" / run.name / "trace.jsonl"
+        shutil.copytree(run, trace.parent)
         header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
         changed = json.loads(started) | {"server": "127.0.0.1::1"}
         changed["settings"] |= {
             "planner": "evil:plan",
             "exec": "sh -c 'touch owned'",
             "app": "touch owned",
-        }
-        changed["settings"] |= {
             "base_url": "http://127.0.0.1:1",
             "model": "m",
             "cdp": "evil:1",
@@ -258,11 +251,13 @@ def test_copied_waiting_run_gets_settings_from_command(
             "\n".join([header, json.dumps(changed), *rest, ""]), encoding="utf-8"
         )
         pad.write_file("events.txt", "")
-        alone = ["approve", "--runs-dir=copies", trace.parent.name]
-        rejected(at_server(server, tmp_path, *alone), "Give its desktop with --vnc")
-        approve = [*alone, *desktop]
-        rejected(at_server(server, tmp_path, *approve, *policy), "--secret PW")
-        rejected(
+        copy = ["approve", "--runs-dir=copies", trace.parent.name]
+        assert_rejected(
+            at_server(server, tmp_path, *copy), "Give its desktop with --vnc"
+        )
+        approve = [*copy, *desktop]
+        assert_rejected(at_server(server, tmp_path, *approve, *policy), "--secret PW")
+        assert_rejected(
             at_server(server, tmp_path, *approve, *secret),
             "policy.toml'. Pass it again with --policy FILE",
         )
@@ -292,8 +287,8 @@ def test_copied_waiting_run_gets_settings_from_command(
 def test_confirmation_is_asked_at_terminal(
     tmp_path: Path, pad: QtDesktop, answer: str, code: int
 ) -> None:
-    ours, theirs = pty.openpty()
-    os.write(ours, answer.encode())
+    user_end, program_end = pty.openpty()
+    os.write(user_end, answer.encode())
     done = cua_vnc(
         tmp_path,
         [RISKY, text("bought")],
@@ -302,10 +297,10 @@ def test_confirmation_is_asked_at_terminal(
         pad.server,
         "--task",
         "Buy",
-        stdin=theirs,
+        stdin=program_end,
     )
-    os.close(ours)
-    os.close(theirs)
+    os.close(user_end)
+    os.close(program_end)
     assert done.returncode == code, done.stderr
     assert "this buys two apples" in done.stdout, done.stderr
 
@@ -352,7 +347,7 @@ def test_wrong_usage_exits_with_2_without_values(
 
 @pytest.mark.slow
 def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> None:
-    """On a terminal with few letters, too."""
+    """On a terminal that has ASCII letters only, too."""
     (tmp_path / "policy.toml").write_text(
         '[[rule]]\nname = "äpples"\ndecision = "allow"\nexplanation = "apples"\n',
         encoding="utf-8",
@@ -365,11 +360,11 @@ def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> N
         "check",
         "policy.toml",
     ]
-    few = os.environ | {"PYTHONIOENCODING": "ascii"}
+    ascii_env = os.environ | {"PYTHONIOENCODING": "ascii"}
     checked = subprocess.run(
         check,
         cwd=tmp_path,
-        env=few,
+        env=ascii_env,
         capture_output=True,
         text=True,
         timeout=400,

@@ -50,8 +50,10 @@ def examples(heading: str, language: str = "python") -> list[str]:
     )
 
 
-def passes(pytester: pytest.Pytester, *options: str) -> None:
-    """Run the example on the pad, and check that it passes."""
+def assert_passes(pytester: pytest.Pytester, *options: str) -> None:
+    """Run the example, on the pad if no options name a desktop, and check that it
+    passes.
+    """
     desktop = options or ("--vnc-server=qt", f"--vnc-app={PAD_LINE}")
     arguments = (
         *desktop,
@@ -110,7 +112,7 @@ def test_harness_under_pytest(pytester: pytest.Pytester) -> None:
     agent, test = examples("A computer-use harness")
     pytester.makepyfile(my_agent=agent, test_example=test)
     pytester.syspathinsert()
-    passes(
+    assert_passes(
         pytester,
         "--vnc-server=qt",
         f"--vnc-app={PAD_LINE}",
@@ -146,17 +148,17 @@ def test_harness_as_script(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.desktop
 def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
-    [ini], [whole], [asked] = (
+    [ini], [whole], [prompted] = (
         examples("An agent driven by a tool prompt", language)
         for language in ("ini", "python", "json")
     )
     decoder = json.JSONDecoder()
     turns = []
-    rest = asked
-    while rest.strip():
-        turn, end = decoder.raw_decode(rest.strip())
+    remaining = prompted.strip()
+    while remaining:
+        turn, end = decoder.raw_decode(remaining)
         turns.append(chat_server.call(turn["name"], **turn["arguments"]))
-        rest = rest.strip()[end:]
+        remaining = remaining[end:].strip()
     pytester.makepyfile(test_example=whole)
     with ChatServer(
         [*turns, chat_server.call("task_complete", summary="It is typed.")]
@@ -165,7 +167,7 @@ def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
             ".ini",
             pytest=ini.replace("http://localhost:1234", server.url.removesuffix("/v1")),
         )
-        passes(pytester)
+        assert_passes(pytester)
         assert_reported(
             pytester,
             "Click into the middle and type hello",
@@ -188,23 +190,21 @@ def test_agent_inside_browser(
     pytester.makepyfile(test_example=examples("An agent inside a browser")[0])
     chromium = f"{browser_command()} data:text/html,Begin"
     with site() as pages:
-        there = {
+        endpoints = {
             "127.0.0.1:9222": "profile/DevToolsActivePort",
             "https://search.example": pages.address,
         }
-        for written, real in there.items():
+        for written, real in endpoints.items():
             ini = ini.replace(written, real)
-        names: list[tuple[str, dict[str, Any]]] = [
+        named_calls: list[tuple[str, dict[str, Any]]] = [
             ("open_web_browser", {}),
             ("search", {}),
-        ]
-        names += [
             ("navigate", {"url": f"{pages.address}/second"}),
             ("get_browser_state", {}),
         ]
         done = calls(("done", {"message": "It is open."}), signed=False)
         server = model(
-            *(calls(each, signed=False) for each in names),
+            *(calls(call, signed=False) for call in named_calls),
             text("I think that is all."),
             done,
         )
@@ -213,14 +213,14 @@ def test_agent_inside_browser(
         pytester.makefile(
             ".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n"
         )
-        passes(pytester, "--vnc-server=xvnc", f"--vnc-app={chromium}")
+        assert_passes(pytester, "--vnc-server=xvnc", f"--vnc-app={chromium}")
     assert_reported(pytester, "Search for the shop and open its second page")
     assert server.refusals == []
     assert "call done(message=" in server.requests[-1].contents[-1]["parts"][0]["text"]
-    answered = [
-        each["response"]["url"] for each in server.requests[-1].function_responses
+    urls = [
+        result["response"]["url"] for result in server.requests[-1].function_responses
     ]
-    assert answered == [
+    assert urls == [
         "about:blank",
         f"{pages.address}/",
         *[f"{pages.address}/second"] * 2,
@@ -250,7 +250,7 @@ def test_local_vision_model(
             monkeypatch.setenv(
                 name, value.replace("http://localhost:1234/v1", server.url)
             )
-        passes(pytester)
+        assert_passes(pytester)
         assert_reported(
             pytester,
             "Click into the middle and type hello",
@@ -260,8 +260,8 @@ def test_local_vision_model(
         _, second, third = server.requests
     assert second.body["model"] == "qwen3-vl-8b-instruct"
     assert "<think>\nThe middle.\n</think>" in second.of("assistant")[0]["content"]
-    done, refused = (json.loads(tool["content"]) for tool in second.of("tool"))
-    assert (done, refused["error"]["type"]) == ({"ok": True}, "too_many_tool_calls")
+    done, rejected = (json.loads(tool["content"]) for tool in second.of("tool"))
+    assert (done, rejected["error"]["type"]) == ({"ok": True}, "too_many_tool_calls")
     assert [Image.open(io.BytesIO(image)).size for image in third.images[1:]] == [
         (1536, 864)
     ]

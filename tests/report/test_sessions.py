@@ -78,19 +78,21 @@ Made = Callable[..., Path]
 
 @pytest.fixture
 def made(write_run, make_step) -> Made:
-    """`made(name, ended)`: the directory of a done run, whose test ended so."""
+    """`made(name, ended)` makes the directory of a done run; `ended` is the result of
+    its test.
+    """
 
-    def made(name: str, ended: FinishedTest | None = None) -> Path:
+    def make(name: str, ended: FinishedTest | None = None) -> Path:
         path = write_run([make_step(1, Click(5, 5))], DONE)
         path = path.rename(path.with_name(name))
         if ended:
             write_finished_test(path, ended)
         return path
 
-    return made
+    return make
 
 
-def shown(*runs: Path) -> list[RunSummary]:
+def summaries(*runs: Path) -> list[RunSummary]:
     return [summary_of(show_run(run), "") for run in runs]
 
 
@@ -98,16 +100,17 @@ def figures(*runs: Path) -> tuple[RunFigures, ...]:
     return tuple(RunFigures(str(run)) for run in runs)
 
 
-def part(
-    *tests: ItemResult, started: str = "2026-01-01T03:00:00", **more: object
+def results_of(
+    *tests: ItemResult, started: str = "2026-01-01T03:00:00", **fields: object
 ) -> SessionResults:
-    return replace(session_results(started, "2026-01-01T03:10:00", tests), **more)
+    """The results of one session or job."""
+    return replace(session_results(started, "2026-01-01T03:10:00", tests), **fields)
 
 
 def test_failed_test_without_run_is_listed(made: Made, tmp_path: Path) -> None:
     run = made("made-1", FinishedTest("test_fine", "passed"))
     known = KnownResults([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
-    view = session_view(shown(run), known)
+    view = session_view(summaries(run), known)
     assert view.title == "1 of 2 tests did not pass"
     assert [(test.test, test.triage, test.message) for test in view.tests] == [
         ("test_lost", "infra", "worker 'gw0' crashed"),
@@ -125,7 +128,7 @@ def test_failed_test_without_run_is_in_one_file(made: Made, tmp_path: Path) -> N
 
 
 def is_bad(run: Path, *results: ItemResult) -> bool:
-    (test,) = session_view(shown(run), KnownResults(results)).tests
+    (test,) = session_view(summaries(run), KnownResults(results)).tests
     return test.is_bad
 
 
@@ -153,7 +156,7 @@ def test_pass_that_run_directory_denies_is_no_pass(made: Made) -> None:
     failed = FinishedTest("test_a", "failed", message="the basket is empty")
     run = made("made-1", failed)
     passed = ItemResult("test_a", "passed", runs=figures(run))
-    view = session_view(shown(run), KnownResults([passed]))
+    view = session_view(summaries(run), KnownResults([passed]))
     assert view.title == "1 of 1 test did not pass"
     (line,) = view.tests
     assert line.message == "the directory of its run has failed: the basket is empty"
@@ -167,7 +170,7 @@ def test_test_without_result_did_not_end(tmp_path: Path, frames) -> None:
     started = RunStarted("run-1", "Click", started_at, "scripted", frame, test_id="t")
     directory.append(started)
     directory.append(DONE)
-    view = session_view(shown(directory.path))
+    view = session_view(summaries(directory.path))
     assert view.title == "1 of 1 test did not pass"
     assert view.tests[0].result == "did not end"
     assert show_run(directory.path).view.sentence.startswith("The test did not end")
@@ -192,7 +195,7 @@ def test_last_attempt_decides_test(made: Made, has_results: bool) -> None:
         retried_for=("product",),
         runs=figures(*runs),
     )
-    view = session_view(shown(*runs), KnownResults([result] if has_results else []))
+    view = session_view(summaries(*runs), KnownResults([result] if has_results else []))
     assert view.title == "1 test, none failed"
     (test,) = view.tests
     assert test.more == "attempt 2"
@@ -207,7 +210,7 @@ def test_attempt_without_run_decides_test(made: Made) -> None:
     failed = ItemResult(
         "test_it", "error", "infra", retried_for=("product",), runs=figures(run)
     )
-    (test,) = session_view(shown(run), KnownResults([failed])).tests
+    (test,) = session_view(summaries(run), KnownResults([failed])).tests
     assert test.is_bad
     assert test.runs == []
     assert len(test.aside) == 1
@@ -216,11 +219,11 @@ def test_attempt_without_run_decides_test(made: Made) -> None:
 def test_second_session_is_no_attempt(made: Made) -> None:
     first = made("made-1", FinishedTest("test_it", "passed", seconds=1))
     second = made("made-2", FinishedTest("test_it", "passed", seconds=2))
-    assert session_view(shown(first, second)).title == "2 tests, none failed"
+    assert session_view(summaries(first, second)).title == "2 tests, none failed"
 
 
 def test_rehearsal_alone_is_no_attempt(made: Made) -> None:
-    view = session_view(shown(made("made-3", TRIES[2]), made("made-4", TRIES[1])))
+    view = session_view(summaries(made("made-3", TRIES[2]), made("made-4", TRIES[1])))
     assert view.title == "1 test, none failed"
     assert sorted(test.result for test in view.tests) == ["passed", "rehearsal"]
     assert [badge.text for badge in view.counts] == ["1 passed"]
@@ -288,12 +291,14 @@ def test_last_session_of_run_directory_is_reported(
     earlier = made("made-1", FinishedTest("test_a", "failed", message="of yesterday"))
     trace = earlier / "trace.jsonl"
     header, *events = trace.read_text().splitlines(keepends=True)
-    begun = json.dumps({**json.loads(header), "started_at": 1e9})
-    trace.write_text("".join([f"{begun}\n", *events]))
+    old_header = json.dumps({**json.loads(header), "started_at": 1e9})
+    trace.write_text("".join([f"{old_header}\n", *events]))
     run = made("made-2", FinishedTest("test_a", "passed"))
     runs = run.parent
     passed = ItemResult("test_a", "passed", runs=figures(run))
-    write_results(runs / RESULTS, part(passed, started="2002-01-01T03:00:00+00:00"))
+    write_results(
+        runs / RESULTS, results_of(passed, started="2002-01-01T03:00:00+00:00")
+    )
     assert main(["report", str(runs)]) == 0
     left_out = "1 run of earlier sessions is left out. To see one, name its directory\n"
     assert capsys.readouterr().err == left_out
@@ -311,7 +316,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     for job, test in (("1", PASSED), ("3", ItemResult("t.py::test_c | `c`", "passed"))):
-        write_results(Path("jobs", job, "runs", RESULTS), part(test))
+        write_results(Path("jobs", job, "runs", RESULTS), results_of(test))
     return tmp_path
 
 
@@ -320,8 +325,8 @@ def merge(*words: str) -> int:
 
 
 def test_merged_jobs_have_each_test_once() -> None:
-    earlier = part(FAILED, started="2026-01-01T02:00:00")
-    whole = merged({"1": part(PASSED), "2": earlier})
+    earlier = results_of(FAILED, started="2026-01-01T02:00:00")
+    whole = merged({"1": results_of(PASSED), "2": earlier})
     assert [test.test for test in whole.tests] == ["t.py::test_a", "t.py::test_b"]
     assert whole.totals.tests == 2
     assert whole.totals.results == {"passed": 1, "failed": 1}
@@ -342,15 +347,15 @@ BAD = ItemResult("t.py::test_a", "error", "infra")
 def test_merged_test_of_two_jobs_has_worse_result(
     first: ItemResult, second: ItemResult
 ) -> None:
-    whole = merged({"1": part(first), "2": part(second)})
+    whole = merged({"1": results_of(first), "2": results_of(second)})
     assert whole.tests == (BAD,)
     problem = "t.py::test_a is in 1 and in 2: each test must be in one of them"
     assert whole.problems == (problem,)
 
 
 REPETITIONS = {
-    "1": part(ItemResult("t.py::test_a[run1]", "passed")),
-    "2": part(ItemResult("t.py::test_a[run2]", "failed")),
+    "1": results_of(ItemResult("t.py::test_a[run1]", "passed")),
+    "2": results_of(ItemResult("t.py::test_a[run2]", "failed")),
 }
 
 
@@ -380,18 +385,18 @@ def test_merge_writes_results_page_and_summary(
 
 
 def test_merge_job_without_test_beside_others_exits_with_0(jobs: Path) -> None:
-    write_results(Path("empty", RESULTS), part(exit_status=5))
+    write_results(Path("empty", RESULTS), results_of(exit_status=5))
     assert merge("jobs/1", "empty") == 0
 
 
 @pytest.mark.parametrize("bad", [FAILED, ItemResult("t.py::test_a", "crashed")])
 def test_merge_bad_test_exits_with_1(jobs: Path, bad: ItemResult) -> None:
-    write_results(Path("jobs/1/runs", RESULTS), part(bad))
+    write_results(Path("jobs/1/runs", RESULTS), results_of(bad))
     assert merge("jobs/1", "jobs/3") == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "read", "problem"),
+    ("arguments", "summary", "problem"),
     [
         (["jobs/1", "jobs/2", "jobs/3"], "2 passed in 2 of 3 jobs", NO_JOB),
         (
@@ -416,22 +421,24 @@ def test_merge_reports_wrong_job_everywhere(
     jobs: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
-    read: str,
+    summary: str,
     problem: str,
 ) -> None:
     for job in ("8", "9"):
-        write_results(Path("empty", job, "runs", RESULTS), part(exit_status=5))
-    write_results(Path("red", RESULTS), part(problems=("b.py could not be collected",)))
+        write_results(Path("empty", job, "runs", RESULTS), results_of(exit_status=5))
+    write_results(
+        Path("red", RESULTS), results_of(problems=("b.py could not be collected",))
+    )
     Path("jobs/2/runs").mkdir(parents=True)
     assert merge(*arguments) == 1
     out = capsys.readouterr().out
-    assert read in out
+    assert summary in out
     assert f"\n{problem}" in out
     assert problem in read_results(Path("r", RESULTS)).problems[0]
     page = html.unescape(Path("r/index.html").read_text("utf-8"))
     (title,) = re.findall("<h1>(.*?)</h1>", page)
     assert problem in title
-    is_job_missing = " of 2" not in read or "another job" in problem
+    is_job_missing = " of 2" not in summary or "another job" in problem
     assert ("listed did not fail; but" in title) == is_job_missing
     assert problem in Path("summary.md").read_text().replace("\\", "")
     assert main(["report", "r", "-o", "again"]) == 0
@@ -485,8 +492,8 @@ def test_merge_shows_runs_of_jobs(made: Made, tmp_path: Path) -> None:
     failed = ItemResult("test_twice", "failed", "product", message="no basket")
     one = tmp_path / "1"
     two = tmp_path / "2"
-    write_results(one / RESULTS, part(passed, twice))
-    write_results(two / RESULTS, part(failed))
+    write_results(one / RESULTS, results_of(passed, twice))
+    write_results(two / RESULTS, results_of(failed))
     run.rename(one / "made-1")
     out = tmp_path / "out"
     assert main(["report", "--merge", str(one), str(two), "-o", str(out)]) == 1
@@ -548,7 +555,7 @@ def session(made: Made, tmp_path: Path) -> Path:
         ItemResult("t.py::test_c", "error", "infra", runs=one_gone),
         ItemResult("t.py::test_lost", "error", "infra", message=no_desktop),
     ]
-    write_results(tmp_path / "runs" / RESULTS, part(*tests))
+    write_results(tmp_path / "runs" / RESULTS, results_of(*tests))
     return tmp_path / "runs"
 
 
@@ -605,6 +612,11 @@ def test_report_replaces_no_foreign_file(
     assert foreign.read_text() == "mine"
 
 
+def step_of(action: Action) -> Step:
+    frame = FrameRef("0" * 64, 800, 600)
+    return Step(1, 1, Proposal(action), Ruling("allow", ""), frame, frame)
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -618,13 +630,8 @@ def test_report_replaces_no_foreign_file(
     ],
 )
 def test_two_steps_are_same(one: Action, other: Action, same: bool) -> None:
-    """Places may differ by a little, how often and how far may not."""
+    """Points may differ by a little; count, distance and text may not."""
     assert same_step(step_of(one), step_of(other)) is same
-
-
-def step_of(action: Action) -> Step:
-    frame = FrameRef("0" * 64, 800, 600)
-    return Step(1, 1, Proposal(action), Ruling("allow", ""), frame, frame)
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ SAVE = {"label": "the button Save"}
 MIDDLE = Click(719, 449)
 LOOK = call("observe_screen")
 ENDPOINT = "http://localhost:1234/v1/chat/completions"
+OTHER_ENDPOINT = "http://localhost:9/v1/chat/completions"
 
 
 @pytest.fixture(autouse=True)
@@ -76,58 +77,62 @@ CALLS: list[tuple[str, Any, Action]] = [
 
 
 def test_call_means_action() -> None:
-    called = [(tool, arguments) for tool, arguments, _ in CALLS]
-    with chat([calls(each) for each in called], **LOCAL) as conversation:
-        found = [conversation.actions() for _ in called]
-    assert [
-        (*each, *actions) for each, actions in zip(called, found, strict=True)
-    ] == CALLS
+    script = [calls((tool, arguments)) for tool, arguments, _ in CALLS]
+    with chat(script, **LOCAL) as conversation:
+        actions = [conversation.actions() for _ in CALLS]
+    assert actions == [[action] for _, _, action in CALLS]
 
 
 BOX = {**SAVE, "box": [500, 500]}
-MEANT: list[tuple[str, Any, Action]] = [
-    ("click_element", {**BOX, "button": "right"}, replace(MIDDLE, button="right")),
-    ("click_element", {**BOX, "button": "left"}, MIDDLE),
-    ("click_element", {**BOX, "clicks": 2}, replace(MIDDLE, count=2)),
-    ("type_text", {"text": "a", "press_enter": True}, TypeText("a", press_enter=True)),
-    ("type_text", {"text": "a", "box": [500, 500]}, TypeText("a", 719, 449)),
+FURTHER_ARGUMENTS: list[tuple[str, Any, Action, str | None]] = [
+    (
+        "click_element",
+        {**BOX, "button": "right"},
+        replace(MIDDLE, button="right"),
+        None,
+    ),
+    ("click_element", {**BOX, "button": "left"}, MIDDLE, None),
+    ("click_element", {**BOX, "clicks": 2}, replace(MIDDLE, count=2), None),
+    (
+        "type_text",
+        {"text": "a", "press_enter": True},
+        TypeText("a", press_enter=True),
+        None,
+    ),
+    ("type_text", {"text": "a", "box": [500, 500]}, TypeText("a", 719, 449), None),
     (
         "scroll_at_position",
         {"box": [500, 500], "direction": "up"},
         Scroll(719, 449, "up", 1),
+        None,
+    ),
+    ("observe_screen", {"region": [1, 2]}, TakeScreenshot(), "region=[1, 2]"),
+    ("click_element", {**BOX, "button": "big"}, MIDDLE, "button='big'"),
+    ("click_element", {**BOX, "clicks": 9}, MIDDLE, "clicks=9"),
+    ("press_key", {"key": "tab", "label": "x"}, KeyCombo(("tab",)), "label='x'"),
+    (
+        "type_text",
+        {"text": "a", "press_enter": "maybe"},
+        TypeText("a"),
+        "press_enter='maybe'",
     ),
 ]
-IGNORED: list[tuple[str, Any, Action]] = [
-    ("observe_screen", {"region": [1, 2]}, TakeScreenshot()),
-    ("click_element", {**BOX, "button": "big"}, MIDDLE),
-    ("click_element", {**BOX, "clicks": 9}, MIDDLE),
-    ("press_key", {"key": "tab", "label": "x"}, KeyCombo(("tab",))),
-    ("type_text", {"text": "a", "press_enter": "maybe"}, TypeText("a")),
-]
-NOTES = (
-    "region=[1, 2]",
-    "button='big'",
-    "clicks=9",
-    "label='x'",
-    "press_enter='maybe'",
-)
+"""Calls, their actions, and the argument that the result says is ignored."""
 
 
 def test_further_argument_is_taken_or_ignored_with_note() -> None:
-    named = [(tool, args) for tool, args, _ in (*MEANT, *IGNORED)]
-    script = [*(calls(each) for each in named), said("Done.")]
-    with chat(script, **LOCAL) as conversation:
-        found = [conversation.actions() for _ in named]
+    script = [calls((tool, args)) for tool, args, _, _ in FURTHER_ARGUMENTS]
+    with chat([*script, said("Done.")], **LOCAL) as conversation:
+        actions = [conversation.actions() for _ in FURTHER_ARGUMENTS]
         conversation.decide()
         results = [
             json.loads(request.of("tool")[-1]["content"])
             for request in conversation.server.requests[1:]
         ]
-    assert found == [[action] for _, _, action in (*MEANT, *IGNORED)]
+    assert actions == [[action] for _, _, action, _ in FURTHER_ARGUMENTS]
     assert [result for result in results if not result["ok"]] == []
     assert [result.get("note") for result in results] == [
-        *[None] * len(MEANT),
-        *[f"ignored: {ignored}" for ignored in NOTES],
+        ignored and f"ignored: {ignored}" for _, _, _, ignored in FURTHER_ARGUMENTS
     ]
 
 
@@ -156,10 +161,9 @@ def test_error_has_type_and_message(kind: str, tool: str, arguments: Any) -> Non
         problem = proposal.action.problem
         conversation.history.perform(decision, error=problem)
         conversation.decide()
-        [told] = conversation.server.requests[1].of("tool")
-    result = json.loads(told["content"])
-    assert result["error"]["type"] == kind
-    assert result == {"ok": False, "error": {**result["error"], "message": problem}}
+        [message] = conversation.server.requests[1].of("tool")
+    result = json.loads(message["content"])
+    assert result == {"ok": False, "error": {"type": kind, "message": problem}}
 
 
 @pytest.mark.parametrize(
@@ -270,13 +274,7 @@ def test_screenshots_follow_observation_and_old_ones_are_replaced() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "field", "default", "read"),
     [
-        (
-            "LMSTUDIO_ENDPOINT",
-            ENDPOINT.replace("1234", "9"),
-            "base_url",
-            ENDPOINT,
-            ENDPOINT.replace("1234", "9"),
-        ),
+        ("LMSTUDIO_ENDPOINT", OTHER_ENDPOINT, "base_url", ENDPOINT, OTHER_ENDPOINT),
         (
             "LMSTUDIO_MODEL",
             "qwen3-vl-4b-instruct",
@@ -288,7 +286,6 @@ def test_screenshots_follow_observation_and_old_ones_are_replaced() -> None:
         ("AGENT_MAX_STEPS", "7", "max_steps", 10, 7),
         ("AGENT_STEP_DELAY", "1.5", "step_delay", 0.4, 1.5),
         ("AGENT_MAX_STEPS", "20", "max_seconds", 3000.0, 6000.0),
-        ("", "", "planner", "openai", "openai"),
     ],
 )
 def test_variable_sets_field(
@@ -300,9 +297,12 @@ def test_variable_sets_field(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert getattr(build.settings_of(LOCAL), field) == default
-    if variable:
-        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv(variable, value)
     assert getattr(build.settings_of(LOCAL), field) == read
+
+
+def test_planner_is_openai() -> None:
+    assert build.settings_of(LOCAL).planner == "openai"
 
 
 @pytest.mark.parametrize(
@@ -347,36 +347,11 @@ def test_variables_reach_request(
     assert png_size(request.images[0]) == size
 
 
-@pytest.mark.parametrize(
-    ("given", "images", "thoughts"),
-    [({}, 2, 2), ({"KEEP_LAST_SCREENSHOTS": "1", "KEEP_LAST_THINKS": "1"}, 1, 1)],
-)
-def test_variables_prune_history(
-    given: dict[str, str], images: int, thoughts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look = calls(("observe_screen", {}), words="<think>Hm.</think>I look.")
-
-    def answer(request: ChatRequest) -> Any:
-        return said("Done.") if len(request.of("tool")) == 4 else look
-
-    with ChatServer(answer, takes_thoughts=True) as server:
-        monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
-        monkeypatch.setenv("AGENT_STEP_DELAY", "0")
-        for name, value in given.items():
-            monkeypatch.setenv(f"AGENT_{name}", value)
-        with VncUseAgent(
-            settings=build.settings_of(LOCAL), controller=PaintedController()
-        ) as agent:
-            agent.run("Look")
-        *_, last = server.requests
-    kept = sum("<think>" in message["content"] for message in last.of("assistant"))
-    assert (len(last.images), kept) == (images, thoughts)
-
-
 def run_of(
-    script: Any, monkeypatch: pytest.MonkeyPatch
+    script: Any, monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> tuple[RunResult, ChatServer]:
-    with ChatServer(script) as server:
+    """Run a task with a server's answers, without a delay between steps."""
+    with ChatServer(script, **options) as server:
         monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
         monkeypatch.setenv("AGENT_STEP_DELAY", "0")
         with VncUseAgent(
@@ -386,11 +361,31 @@ def run_of(
             return agent.run("Look"), server
 
 
-@pytest.mark.parametrize(("given", "requests"), [("", 10), ("3", 3)])
-def test_max_steps_counts_requests(
-    given: str, requests: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variables", "images", "thoughts"),
+    [({}, 2, 2), ({"KEEP_LAST_SCREENSHOTS": "1", "KEEP_LAST_THINKS": "1"}, 1, 1)],
+)
+def test_variables_prune_history(
+    variables: dict[str, str],
+    images: int,
+    thoughts: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("AGENT_MAX_STEPS", given)
+    look = calls(("observe_screen", {}), words="<think>Hm.</think>I look.")
+    for name, value in variables.items():
+        monkeypatch.setenv(f"AGENT_{name}", value)
+    script = [look, look, look, look, said("Done.")]
+    _, server = run_of(script, monkeypatch, takes_thoughts=True)
+    last = server.requests[-1]
+    kept = sum("<think>" in message["content"] for message in last.of("assistant"))
+    assert (len(last.images), kept) == (images, thoughts)
+
+
+@pytest.mark.parametrize(("max_steps", "requests"), [("", 10), ("3", 3)])
+def test_max_steps_counts_requests(
+    max_steps: str, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENT_MAX_STEPS", max_steps)
     result, server = run_of(lambda request: LOOK, monkeypatch)
     assert (len(server.requests), len(result.steps)) == (requests, requests)
     assert result.outcome is Outcome.STEP_LIMIT
@@ -486,7 +481,7 @@ def test_run_of_example_ends_in_report(
         images = [png_size(image) for image in server.requests[-1].images]
     assert result.outcome == Outcome.DONE
     assert result.message == "hello is written in the field."
-    assert [each["ok"] for each in results] == [True, False, True, True]
+    assert [result["ok"] for result in results] == [True, False, True, True]
     assert results[1]["error"]["type"] == "empty_text"
     assert controller.typed == "hello"
     assert images == [(1536, 864)] * 2
