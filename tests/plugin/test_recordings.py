@@ -205,6 +205,7 @@ def test_healed_and_transient_fail_where_settings_say_so(healing: Project) -> No
     passed = "the test passed, but its replay"
     assert f"{passed} was healed" in ended.out
     assert f"{passed} showed an unrecorded transient frame" in ended.out
+    assert "mask it (`cua-vnc mask test_till.py::test_toast " in ended.out
     assert healing.file.read_bytes() == before
 
 

@@ -27,6 +27,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.images import Pixels, levels_of, pixels_of
 from pytest_vnc_use.recordings.painting import (
     Passage,
+    UnknownParts,
     is_moved_text,
     is_recoloured,
     is_sliding,
@@ -336,6 +337,36 @@ def accordion(opened_px: int, colour: str = "black", message: str = "") -> Pixel
     if message:
         pen.text((60, 50), message, "black")
     return numbers(image)
+
+
+def dial(angle: int, toast: str = "") -> Pixels:
+    """A sign that turns; a toast, if there is one."""
+    image = Image.fromarray(levels_of(page(toast=toast)).astype("uint8"))
+    pen = ImageDraw.Draw(image)
+    pen.ellipse((250, 20, 280, 50), outline="grey", width=4)
+    pen.arc((250, 20, 280, 50), angle, angle + 90, fill="navy", width=4)
+    return numbers(image)
+
+
+def unknown_in(*frames: Pixels) -> list[UnknownParts]:
+    """What is unknown on each frame."""
+    left_out = np.zeros(frames[0].shape, np.bool_)
+    unknown = []
+    for number, seen in enumerate(frames):
+        ref = FrameRef(str(number), *SIZE)
+        regions = unknown_parts(seen, [page()], left_out)
+        unknown.append(UnknownParts(ref, seen, regions))
+    return unknown
+
+
+def test_sign_turns_on_two_frames_but_no_toast() -> None:
+    frames = unknown_in(dial(30, "added"), dial(60, "added"))
+    for parts in frames:
+        sign, toast = parts.regions
+        assert parts.is_turning(sign, frames)
+        assert not parts.is_turning(toast, frames)
+    (alone,) = unknown_in(dial(30))
+    assert not alone.is_turning(alone.regions[0], [alone])
 
 
 CLOSED = accordion(4)
