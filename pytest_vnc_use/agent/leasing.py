@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from pytest_vnc_use.types.wire import Wire, host_and_port
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser import BrowsableDesktop
     from pytest_vnc_use.backends.vnc import VNCController
+    from pytest_vnc_use.desktops.started import ReachedDesktop
 
 PROTECT = "use a server with TLS (vnc_tls=require), wss://, or a tunnel (ssh -L)"
 START_SETTINGS = (
@@ -67,6 +69,8 @@ CONNECTION_SETTINGS = (
 """The settings that decide how a controller connects."""
 HOME_SERVERS = ("xvnc", "qt")
 """The servers on which a program can start with a home."""
+_ENGINE = "pytest_vnc_use.agent.run"
+"""The module that imports LangGraph, which takes most of a second of processor time."""
 _MAX_PORT = 65_535
 _warned: set[str] = set()
 """The servers of which the user was warned in this process."""
@@ -109,12 +113,15 @@ def lease_desktop(
     settings: Settings,
     holder: str = "",
     name: str = "",
+    *,
+    runs_tasks: bool = False,
 ) -> Desktop:
     """Lease the desktop that the settings name, with its program, for one user: an
     external one, or a started one.
 
     `holder` is the name that other waiting tests see. A desktop that is started has its
-    home at a path that follows from `name`. Raises DesktopError, SettingsError.
+    home at a path that follows from `name`. For a user who `runs_tasks`, the engine is
+    imported while the program starts. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
     _check_home(settings)
@@ -125,12 +132,23 @@ def lease_desktop(
     )
     try:
         if command:
-            desktop.launch(command)
+            with desktop.launching(command):
+                if runs_tasks:
+                    import_engine()
     except BaseException:
         # whatever it was, Ctrl-C too: nothing that was started stays behind
         desktop.stop()
         raise
     return desktop
+
+
+def import_engine() -> None:
+    """Import what runs tasks, before the time limit of the first one.
+
+    Not in a thread: CPython 3.11 can fail with a SystemError where two threads parse
+    modules.
+    """
+    import_module(_ENGINE)
 
 
 def program_of(settings: Settings) -> list[str]:
@@ -204,7 +222,7 @@ def external_servers(settings: Settings) -> list[str]:
     return servers
 
 
-def start_desktop(settings: Settings, name: str = "") -> Desktop:
+def start_desktop(settings: Settings, name: str = "") -> ReachedDesktop:
     """Start a desktop without a program; `name` as in `lease_desktop`. Raises
     DesktopError, SettingsError.
     """
@@ -297,7 +315,7 @@ def _container_options(text: str) -> dict[str, Any]:
     return vars(options)
 
 
-def _external_desktop(settings: Settings, holder: str) -> Desktop:
+def _external_desktop(settings: Settings, holder: str) -> ReachedDesktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer,
     and warn of it.
     """

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
@@ -100,15 +100,17 @@ class QtDesktop(StartedDesktop):
             self.stop()
             raise
 
-    def launch(self, command: Sequence[str]) -> None:
-        """Start the program instead of the one before, and wait until it greets over
-        VNC. Raises as the class does.
+    @contextmanager
+    def launching(self, command: Sequence[str]) -> Iterator[None]:
+        """Start the program instead of the one before. At the end of the block, wait
+        until it greets over VNC. Raises as the class does.
         """
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._server = ""
         program = self._start_program(
             command, {"QT_QPA_PLATFORM": self._platform}, self._network
         )
+        yield
         deadline = Deadline(self._timeout_s)
         while deadline.remaining_s:
             if program.end:

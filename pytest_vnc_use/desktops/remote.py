@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import PurePath
 
 from pytest_vnc_use.deadline import Deadline
@@ -372,27 +372,16 @@ class RemoteDesktop(ReachedDesktop):
         self._connect = connect
         self._launch_timeout_s = launch_timeout_s
 
-    @property
-    @abstractmethod
-    def server(self) -> str:
-        """Return the address of its VNC server."""
-
-    @property
-    @abstractmethod
-    def password(self) -> str | None:
-        """Return the password of its VNC server; None if it asks for none, or only the
-        user knows it.
-        """
-
     @abstractmethod
     def _reach(self, request: str) -> RemoteExec:
         """Return the remote execution. Raises DesktopError if `request` is not
         possible.
         """
 
-    def launch(self, command: Sequence[str]) -> None:
-        """Start the program under test instead of the one before, and wait until the
-        screen has changed.
+    @contextmanager
+    def launching(self, command: Sequence[str]) -> Iterator[None]:
+        """Start the program under test instead of the one before. At the end of the
+        block, wait until the screen has changed.
 
         Linux only, locally and remotely. Raises ProgramMissing if it cannot be run,
         ProgramCrashed if it fails first, DesktopError if the desktop cannot be reached
@@ -421,6 +410,7 @@ class RemoteDesktop(ReachedDesktop):
             program = self._session.start("program", argv, client_of=command)
             self._program = program
             try:
+                yield
                 if not shows_window(
                     program, screen, before, Deadline(self._launch_timeout_s)
                 ):

@@ -14,7 +14,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -318,6 +318,18 @@ class ReachedDesktop(ABC):
         """Once stopped: the failures of the program and of the desktop, and the logs.
         """
 
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """Return the address of its VNC server."""
+
+    @property
+    @abstractmethod
+    def password(self) -> str | None:
+        """Return the password of its VNC server; None if it asks for none, or only the
+        user knows it.
+        """
+
     @abstractmethod
     def _reach(self, request: str) -> Reach:
         """Return the access to the desktop. Raises DesktopError if `request` is not
@@ -357,6 +369,22 @@ class ReachedDesktop(ABC):
         """
         check_argv(command)
         return self._reach(f"run {shlex.join(command)!r}").run(command, timeout_s)
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program instead of the one before, and wait until it appears on
+        the screen. Raises as `launching` does.
+        """
+        with self.launching(command):
+            pass
+
+    @abstractmethod
+    def launching(self, command: Sequence[str]) -> AbstractContextManager[None]:
+        """Start the program instead of the one before. At the end of the block, wait
+        until it appears on the screen.
+
+        Within the block this process has time for something else. Raises
+        ProgramMissing, ProgramCrashed, DesktopError as the protocol `Desktop` has it.
+        """
 
     def program_exit_reason(self) -> str:
         """Return how the program under test ended and its last output; "" while it
@@ -401,6 +429,10 @@ class ReachedDesktop(ABC):
 
     def _logs_now(self) -> Mapping[str, str]:
         return self._session.logs() if self._session else {}
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what was started; a second call does nothing."""
 
     def _check_not_stopped(self, request: str) -> None:
         if self._kept:

@@ -10,8 +10,8 @@ import select
 import shlex
 import shutil
 import struct
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pytest_vnc_use.backends.security import mirrored_des
@@ -120,9 +120,10 @@ class XvncDesktop(StartedDesktop):
         """
         return self._session.environment["DISPLAY"]
 
-    def launch(self, command: Sequence[str]) -> None:
-        """Start the program instead of the one before, and wait until it shows a
-        window. Raises as the class does.
+    @contextmanager
+    def launching(self, command: Sequence[str]) -> Iterator[None]:
+        """Start the program instead of the one before. At the end of the block, wait
+        until it shows a window. Raises as the class does.
 
         The connection over which the window is seen stays open until `stop()`. If it
         were closed, the next client could get a screenshot in which TigerVNC has drawn
@@ -141,9 +142,10 @@ class XvncDesktop(StartedDesktop):
             # and counts (0, 0) as put. So no first screen has a pointer, whose theme
             # and size another machine may lack.
             self._screen.move(0, 0)
-        deadline = Deadline(self._timeout_s)
         before = self._screen.raw_frame()
         program = self._start_program(command)
+        yield
+        deadline = Deadline(self._timeout_s)
         shows = False
         # the connection was lost: the end of the server is the reason
         with suppress(DesktopError):

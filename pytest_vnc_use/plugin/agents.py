@@ -9,7 +9,6 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,8 +60,6 @@ from pytest_vnc_use.types.protocols import (
 if TYPE_CHECKING:
     from pytest_vnc_use.plugin.ui import DeskPlugin
 
-ENGINE = "pytest_vnc_use.agent.run"
-"""The module that imports LangGraph, which takes most of a second of processor time."""
 NOT_REDACTED = (
     "{} was recorded without redaction: where the program shows a typed secret, its"
     " screenshots show it, as do those of this run. Set vnc_show_secrets=true, or {}"
@@ -393,9 +390,8 @@ def agent_of_test(
     """Yield the agent of the requesting test. Raises the error of the first check that
     failed outside the test's call.
     """
-    # While the program still draws, and before a task's time limit. Not in a thread:
-    # CPython 3.11 can fail with a SystemError where two threads parse modules.
-    import_module(ENGINE)
+    # where no program was started that it could be imported beside
+    leasing.import_engine()
     item = request.node
     config = item.config
     state = state_of(item)

@@ -52,8 +52,9 @@ def lease_for_test(
     settings = replace(settings, app=str(command))
     name, _ = markers.authored_name(item)
     test = f"{item.path.name}::{name}"
+    runs_tasks = "vnc_agent" in request.fixturenames
     if settings.scope == "test":
-        desktop = _lease(settings, item.nodeid, test)
+        desktop = _lease(settings, item.nodeid, test, runs_tasks=runs_tasks)
         yield leasing.browsable(settings, desktop)
         desktop.stop()
         return
@@ -61,7 +62,7 @@ def lease_for_test(
     if settings.scope == "module":
         owner = item.getparent(pytest.Module) or owner
     owner.addfinalizer(partial(_stop_shared, request.config, owner.nodeid))
-    shared = _share(request.config, settings, owner.nodeid)
+    shared = _share(request.config, settings, owner.nodeid, runs_tasks=runs_tasks)
     for other in shared.tests:
         if other != test:
             state_of(item).follows = other
@@ -73,6 +74,8 @@ def _lease(
     settings: Settings,
     holder: str,
     name: str,
+    *,
+    runs_tasks: bool,
 ) -> Desktop:
     """Lease a desktop, with its program, for `holder` until its `stop()`; `name`
     decides its home's path.
@@ -80,7 +83,7 @@ def _lease(
     Raises DesktopError, SettingsError.
     """
     try:
-        return leasing.lease_desktop(settings, holder, name)
+        return leasing.lease_desktop(settings, holder, name, runs_tasks=runs_tasks)
     except (RuntimeError, Warning) as exc:
         if problem := blocked(str(exc)):
             raise DesktopRefused(f"no desktop: {problem}") from exc
@@ -91,6 +94,8 @@ def _share(
     config: pytest.Config,
     settings: Settings,
     owner: str,
+    *,
+    runs_tasks: bool,
 ) -> _Shared:
     """Return the desktop of all tests of `owner`, in the state that the last test left.
 
@@ -108,7 +113,7 @@ def _share(
         _stop_shared(config, owner)
     holder = owner or "the session"
     name = owner.rpartition("/")[2] or "the session"
-    desktop = _lease(settings, holder, name)
+    desktop = _lease(settings, holder, name, runs_tasks=runs_tasks)
     shared = _Shared(settings, desktop)
     all_shared[owner] = shared
     return shared
