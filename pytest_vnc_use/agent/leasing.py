@@ -9,7 +9,7 @@ import argparse
 import os
 import shlex
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser import BrowsableDesktop
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.started import ReachedDesktop
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
 PROTECT = "use a server with TLS (vnc_tls=require), wss://, or a tunnel (ssh -L)"
 START_SETTINGS = (
@@ -113,6 +114,7 @@ def lease_desktop(
     settings: Settings,
     holder: str = "",
     name: str = "",
+    prestarted: ReachedDesktop | None = None,
     *,
     runs_tasks: bool = False,
 ) -> Desktop:
@@ -121,22 +123,47 @@ def lease_desktop(
 
     `holder` is the name that other waiting tests see. A desktop that is started has its
     home at a path that follows from `name`. For a user who `runs_tasks`, the engine is
-    imported while the program starts. Raises DesktopError, SettingsError.
+    imported while the program starts. One that is `prestarted` is the desktop. Raises
+    DesktopError, SettingsError.
     """
-    command = program_of(settings)
-    _check_home(settings)
-    desktop = (
-        _external_desktop(settings, holder)
-        if is_external(settings)
-        else start_desktop(settings, name)
-    )
+    desktop = prestarted
     try:
+        command = program_of(settings)
+        _check_home(settings)
+        if desktop is None and is_external(settings):
+            desktop = _external_desktop(settings, holder)
+        elif desktop is None:
+            desktop = start_desktop(settings, name)
         if command:
             with desktop.launching(command):
                 if runs_tasks:
                     import_engine()
     except BaseException:
         # whatever it was, Ctrl-C too: nothing that was started stays behind
+        if desktop:
+            desktop.stop()
+        raise
+    return desktop
+
+
+def starts_alike(one: Settings, other: Settings) -> bool:
+    """Return whether both start the same desktop, apart from its program."""
+    return agree(replace(one, app=""), replace(other, app=""), START_SETTINGS)
+
+
+def prestart_desktop(
+    settings: Settings, name: str, environment: Mapping[str, str]
+) -> XvncDesktop:
+    """Start a desktop and connect to it, for a `lease_desktop` to come. Raises
+    DesktopError, SettingsError.
+    """
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+    desktop = start_desktop(settings, name, environment)
+    assert isinstance(desktop, XvncDesktop)
+    try:
+        desktop.connect()
+    except BaseException:
         desktop.stop()
         raise
     return desktop
@@ -222,9 +249,11 @@ def external_servers(settings: Settings) -> list[str]:
     return servers
 
 
-def start_desktop(settings: Settings, name: str = "") -> ReachedDesktop:
-    """Start a desktop without a program; `name` as in `lease_desktop`. Raises
-    DesktopError, SettingsError.
+def start_desktop(
+    settings: Settings, name: str = "", environment: Mapping[str, str] | None = None
+) -> ReachedDesktop:
+    """Start a desktop without a program; `name` as in `lease_desktop`. On TigerVNC, the
+    program gets the `environment` too. Raises DesktopError, SettingsError.
     """
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
     started: dict[str, Any] = {
@@ -256,7 +285,7 @@ def start_desktop(settings: Settings, name: str = "") -> ReachedDesktop:
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-            return XvncDesktop(**started, **desktop_options)
+            return XvncDesktop(**started, **desktop_options, environment=environment)
         case _:
             from pytest_vnc_use.backends import vnc
             from pytest_vnc_use.desktops.container import ContainerDesktop

@@ -132,25 +132,16 @@ class XvncDesktop(StartedDesktop):
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         # before the screenshot, from which its window disappears
         self._session.end_program()
-        if self._screen:
-            self._screen.refresh()
-        else:
-            self._screen = connect(
-                self.server, self._password, timeout_s=self._timeout_s, encoding="raw"
-            )
-            # TigerVNC draws the pointer for a client that has not put it where it is,
-            # and counts (0, 0) as put. So no first screen has a pointer, whose theme
-            # and size another machine may lack.
-            self._screen.move(0, 0)
-        before = self._screen.raw_frame()
+        screen = self.connect()
+        before = screen.raw_frame()
         program = self._start_program(command)
         yield
         deadline = Deadline(self._timeout_s)
         shows = False
         # the connection was lost: the end of the server is the reason
         with suppress(DesktopError):
-            shows = shows_window(program, self._screen, before, deadline)
-            self._screen.rest()
+            shows = shows_window(program, screen, before, deadline)
+            screen.rest()
         if shows:
             return
         if program.end:
@@ -158,6 +149,23 @@ class XvncDesktop(StartedDesktop):
         if reason := self.exit_reason():
             raise DesktopError(reason)
         raise self._late(program, "had not shown a window")
+
+    def connect(self) -> VNCController:
+        """Return the connection over which windows are seen, with the screen as it is
+        now. Raises DesktopError if the server does not answer.
+        """
+        if self._screen:
+            self._screen.refresh()
+            return self._screen
+        screen = connect(
+            self.server, self._password, timeout_s=self._timeout_s, encoding="raw"
+        )
+        self._screen = screen
+        # TigerVNC draws the pointer for a client that has not put it where it is, and
+        # counts (0, 0) as put. So no first screen has a pointer, whose theme and size
+        # another machine may lack.
+        screen.move(0, 0)
+        return screen
 
     def _start(self, server: str, size: tuple[int, int]) -> None:
         deadline = Deadline(self._timeout_s)

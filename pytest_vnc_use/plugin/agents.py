@@ -24,6 +24,7 @@ from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.plugin import costs, ending, markers, terminal, users
 from pytest_vnc_use.plugin.observer import ItemObserver
+from pytest_vnc_use.plugin.prestart import PRESTART
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.renamed import key_of, move_hint
 from pytest_vnc_use.plugin.reruns import reused_desktop_reason
@@ -414,6 +415,9 @@ def agent_of_test(
     state.budget = build.build_budget(settings, ledger)
     observers: list[RunObserver] = [ItemObserver(item)]
     observers += terminal.open_line(item)
+    is_replayed = state.recorded_test and state.recorded_test.mode == "replay"
+    if is_replayed and not state.rehearsal:
+        observers.append(config.stash[PRESTART])
     desk: DeskPlugin | None = config.pluginmanager.get_plugin("vnc_use_ui")
     watcher = None
     if desk and not state.rehearsal:

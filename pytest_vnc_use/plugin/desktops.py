@@ -9,17 +9,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vnc_use.agent import leasing
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.causes import blocked
-from pytest_vnc_use.plugin import markers
+from pytest_vnc_use.plugin.prestart import PRESTART, desktop_name
 from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.settings.layers import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
 
 @dataclass
@@ -50,11 +54,11 @@ def lease_for_test(
     settings = replace(settings, home=str(home))
     settings = absolute_desktop(settings, request.config.invocation_params.dir)
     settings = replace(settings, app=str(command))
-    name, _ = markers.authored_name(item)
-    test = f"{item.path.name}::{name}"
+    test = desktop_name(item)
     runs_tasks = "vnc_agent" in request.fixturenames
     if settings.scope == "test":
-        desktop = _lease(settings, item.nodeid, test, runs_tasks=runs_tasks)
+        prestarted = request.config.stash[PRESTART].take(settings, test)
+        desktop = _lease(settings, item.nodeid, test, prestarted, runs_tasks=runs_tasks)
         yield leasing.browsable(settings, desktop)
         desktop.stop()
         return
@@ -74,6 +78,7 @@ def _lease(
     settings: Settings,
     holder: str,
     name: str,
+    prestarted: XvncDesktop | None = None,
     *,
     runs_tasks: bool,
 ) -> Desktop:
@@ -83,7 +88,9 @@ def _lease(
     Raises DesktopError, SettingsError.
     """
     try:
-        return leasing.lease_desktop(settings, holder, name, runs_tasks=runs_tasks)
+        return leasing.lease_desktop(
+            settings, holder, name, prestarted, runs_tasks=runs_tasks
+        )
     except (RuntimeError, Warning) as exc:
         if problem := blocked(str(exc)):
             raise DesktopRefused(f"no desktop: {problem}") from exc

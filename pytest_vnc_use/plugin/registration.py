@@ -21,6 +21,7 @@ _PLUGINS = (
     "markers",
     "reruns",
     "mode_requirements",
+    "prestart",
     "ending",
     "playwright_page",
 )

@@ -1,0 +1,141 @@
+"""The X server and the window manager of the next test, started while the end of a
+replay is watched: that time is idle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.agent import leasing
+from pytest_vnc_use.plugin.markers import authored_name
+from pytest_vnc_use.plugin.state import needs_desktop, workerinput_of
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import RunEnded, RunEvent
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+_CURRENT_TEST = "PYTEST_CURRENT_TEST"
+_FIRST_WORKER = "gw0"
+"""The worker of pytest-xdist that prestarts: so all have one server more than workers."""
+
+
+class Prestart:
+    """What starts the desktop of the next test. The program is left out, as a fixture
+    may prepare what it shows.
+
+    The next test is expected to have the settings and variables of the one that ends.
+    If it has others, it gets a new desktop, and this one ends.
+    """
+
+    def __init__(self) -> None:
+        self._item: pytest.Item | None = None
+        self._next: pytest.Item | None = None
+        self._settings: Settings | None = None
+        """The settings of the newest desktop."""
+        self._starting: Future[XvncDesktop] | None = None
+        """The start of a desktop, in a thread; None for none."""
+        self._name = ""
+        self._variables: Mapping[str, str] = {}
+        """The name of that desktop, and what it inherits."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> None:
+        """Note which test runs, and which is the next."""
+        if self._starting and desktop_name(item) != self._name:
+            self.end()  # its test has not taken it
+        self._item = item
+        self._next = nextitem
+
+    def observe(self, event: RunEvent) -> None:
+        """Start the next desktop once a replay has ended. What is left is to watch its
+        end, and to stop its desktop.
+        """
+        if isinstance(event, RunEnded) and not self._starting:
+            self._begin()
+
+    def _begin(self) -> None:
+        settings = self._settings
+        if not settings or not self._item or not self._next:
+            return
+        if not needs_desktop(self._next):
+            return
+        has_server = settings.server == "xvnc" and settings.scope == "test"
+        # a fixture may prepare the home, and what a desktop without a program has
+        if not has_server or settings.home or not settings.app:
+            return
+        worker = workerinput_of(self._item.config).get("workerid", _FIRST_WORKER)
+        name = desktop_name(self._next)
+        # of two desktops with one name the second has its home at another path
+        is_free = name != desktop_name(self._item)
+        if worker == _FIRST_WORKER and is_free:
+            self._name = name
+            self._variables = _variables()
+            current = {_CURRENT_TEST: f"{self._next.nodeid} (setup)"}
+            executor = ThreadPoolExecutor(1)
+            self._starting = executor.submit(
+                leasing.prestart_desktop, settings, name, current
+            )
+            executor.shutdown(wait=False)
+
+    def take(self, settings: Settings, name: str) -> XvncDesktop | None:
+        """Return the desktop that was started for a test, without a program; None if
+        there is none, or none that fits.
+        """
+        expected = self._settings
+        self._settings = settings
+        if not self._starting or not expected:
+            return None
+        fits = settings.app and leasing.starts_alike(expected, settings)
+        if fits and name == self._name and _variables() == self._variables:
+            # what kept it from starting is raised by the start of a new one
+            with suppress(Exception):
+                desktop = self._starting.result()
+                desktop.connect()
+                self._starting = None
+                return desktop
+        self.end()
+        return None
+
+    def end(self) -> None:
+        """End the desktop that no test has taken, if there is one."""
+        if self._starting:
+            with suppress(Exception):
+                self._starting.result().stop()
+            self._starting = None
+
+    def pytest_sessionfinish(self) -> None:
+        """End the desktop of a test that did not come."""
+        self.end()
+
+
+PRESTART = pytest.StashKey[Prestart]()
+"""What prestarts, in the stash of the session's config."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register what prestarts."""
+    prestart = Prestart()
+    config.stash[PRESTART] = prestart
+    config.pluginmanager.register(prestart, "vnc_use_prestarts")
+
+
+def _variables() -> Mapping[str, str]:
+    """Return the variables of this process that do not change with each test."""
+    variables = dict(os.environ)
+    variables.pop(_CURRENT_TEST, None)
+    return variables
+
+
+def desktop_name(item: pytest.Item) -> str:
+    """Return the name of a test's desktop, from which the path of its home follows."""
+    name, _ = authored_name(item)
+    return f"{item.path.name}::{name}"
