@@ -18,6 +18,7 @@ from urllib.parse import quote
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunDirectoryUnwritable
+from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.phrases import free_name, sanitize, short
 from pytest_vnc_use.report.run_view import (
     NOT_HEALED,
@@ -77,7 +78,7 @@ def write_markdown(
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         raise RunDirectoryUnwritable(
-            f"cannot write the report into {str(directory)!r}: {exc}"
+            f"cannot write the report into {str(directory)!r}: {reason_of(exc)}"
         ) from exc
     taken: set[str] = set()
     for run in runs:

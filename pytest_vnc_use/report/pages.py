@@ -37,6 +37,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
+from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.phrases import free_name, without_parent_path
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.screenshots import ADDED, Compare, Shot, data_uri
@@ -235,7 +236,7 @@ def _report_in(directory: Path, names: Iterable[str]) -> Iterator[None]:
         yield
     except OSError as exc:
         raise RunDirectoryUnwritable(
-            f"cannot write the report into {str(directory)!r}: {exc}"
+            f"cannot write the report into {str(directory)!r}: {reason_of(exc)}"
         ) from exc
 
 

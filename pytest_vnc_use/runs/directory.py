@@ -59,6 +59,10 @@ from pytest_vnc_use.runs.trace import (
 )
 from pytest_vnc_use.types import Frame, FrameRef, JsonObject, ModelExchange, RunEvent
 
+_REMEDY = (
+    ". Set vnc_runs_dir (or --vnc-runs-dir) to a directory that this user can write"
+)
+
 
 def new_run_id() -> str:
     """Return a unique name for a run. It is safe as a file name and sorts by time (UTC,
@@ -132,8 +136,10 @@ class RunDirectory:
             path.mkdir(mode=0o700)
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
+            remedy = "" if path.exists() else _REMEDY
             raise RunDirectoryUnwritable(
-                f"cannot make the run directory {str(path)!r}: {exc}"
+                f"cannot make the run directory {str(path)!r}:"
+                f" {files.reason_of(exc)}{remedy}"
             ) from exc
         header = Header(
             run_id,
@@ -277,7 +283,8 @@ def keep_logs(run_dir: Path, logs: Mapping[str, str]) -> None:
                     file.write(text.encode("utf-8", "replace"))
     except OSError as exc:
         raise RunDirectoryUnwritable(
-            f"cannot keep the desktop's logs in {str(directory)!r}: {exc}"
+            f"cannot keep the desktop's logs in {str(directory)!r}:"
+            f" {files.reason_of(exc)}"
         ) from exc
 
 

@@ -178,7 +178,7 @@ class JsonLines:
             self._is_whole = True
         except OSError as exc:
             raise RunDirectoryUnwritable(
-                f"cannot write {str(self.path)!r}: {exc}"
+                f"cannot write {str(self.path)!r}: {reason_of(exc)}"
             ) from exc
 
     def read(self) -> Iterator[dict[str, Any]]:

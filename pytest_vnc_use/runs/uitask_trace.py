@@ -37,7 +37,7 @@ from pytest_vnc_use.errors import (
     RunDirectoryUnwritable,
     SettingsError,
 )
-from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.files import read_regular, reason_of
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import from_json, load_json, to_json
 from pytest_vnc_use.runs.trace import read_trace
@@ -218,7 +218,7 @@ class ExecutionLog:
             self._partial.replace(self._final)
         except OSError as exc:
             raise RunDirectoryUnwritable(
-                f"cannot write {str(self._final)!r}: {exc}"
+                f"cannot write {str(self._final)!r}: {reason_of(exc)}"
             ) from exc
 
     def _lines_so_far(self) -> dict[int, str] | None:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
 from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
     FinishedTest,
@@ -355,6 +355,19 @@ def test_directory_that_cannot_be_written_is_error(
     shutil.rmtree(directory.path)
     with pytest.raises(RunDirectoryError, match=r"cannot write (?!.*\.tmp)"):
         write(directory)
+
+
+def test_create_in_file_names_path_once_and_remedy(tmp_path: Path) -> None:
+    runs_dir = tmp_path / "runs"
+    runs_dir.touch()
+    with pytest.raises(RunDirectoryUnwritable) as caught:
+        RunDirectory.create(runs_dir, "run")
+    message = str(caught.value)
+    assert message.count(str(runs_dir)) == 1
+    assert message.endswith(
+        "File exists. Set vnc_runs_dir (or --vnc-runs-dir) to a directory that this"
+        " user can write"
+    )
 
 
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
