@@ -1,9 +1,10 @@
-"""Whether a user can be asked, or a CI job runs this process: the only module that
-reads CI.
+"""Whether a user can be asked, and who it is, or a CI job runs this process: the only
+module that reads CI.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 from typing import TextIO
 
@@ -34,3 +35,13 @@ def check_user(what: str, remedy: str) -> None:
 def has_user(stream: TextIO | None) -> bool:
     """Return whether a user is at a stream: it is a terminal, and not a CI job's."""
     return stream is not None and stream.isatty() and not is_ci()
+
+
+def user_name() -> str:
+    """Return the name of this process's user, "unknown" for one without, as in a
+    container.
+    """
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"

@@ -31,9 +31,23 @@ from pytest_vnc_use.recordings.store import (
     read_recording,
     recordings_in,
     recordings_of,
+    remove_regions,
 )
 from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types import Region
+
+_DONE = {
+    (False, False): ("masked", "was masked already"),
+    (False, True): ("no longer masked", "was not masked with these regions"),
+    (True, False): ("shows the value {!r}", "showed already the value {!r}"),
+    (True, True): (
+        "no longer shows the value {!r}",
+        "did not show the value {!r} in these regions",
+    ),
+}
+"""What `cua-vnc mask` did, and what was so already, by whether it is about a value, and
+whether it removes.
+"""
 
 
 def add(commands: Commands) -> None:
@@ -75,6 +89,11 @@ def add(commands: Commands) -> None:
         default="",
         metavar="NAME",
         help="With --at: the regions show this value of the task, in place of masks",
+    )
+    mask.add_argument(
+        "--remove",
+        action="store_true",
+        help="Remove these regions, as they are listed",
     )
     mask.set_defaults(command=_mask)
     recordings = commands.add_parser(
@@ -193,25 +212,34 @@ def _mask(arguments: argparse.Namespace) -> int:
         raise SettingsError(
             f"--value={name} needs regions, and the gate that shows the value: --at=s7"
         )
+    gate = arguments.at
+    removes = arguments.remove
+    if removes and not regions:
+        raise SettingsError(
+            "--remove needs regions. List them with"
+            f" {shlex.join(['cua-vnc', 'mask', arguments.test])}"
+        )
     for path in recordings_of(arguments.test):
+        is_new = False
         try:
-            if name:
-                is_new = add_values(path, name, regions, arguments.at)
-            else:
-                is_new = bool(regions) and add_masks(path, regions, arguments.at)
+            if removes:
+                is_new = remove_regions(path, regions, gate, name)
+            elif name:
+                is_new = add_values(path, name, regions, gate)
+            elif regions:
+                is_new = add_masks(path, regions, gate)
         except OSError as exc:
             raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
         if (recording := load(path)) is None:
             raise RecordingError(f"there is no recording at {str(path)!r}")
-        if name:
-            how = "shows" if is_new else "showed already"
-            print(f"{path}: {how} the value {name!r} at {arguments.at}")
-        elif regions:
-            done = "masked" if is_new else "was masked already"
-            concerned = format_concerned(recording, regions, arguments.at)
-            print(f"{path}: {done} at {concerned}")
-        else:
+        if not regions:
             _print_masks(path, recording)
+            continue
+        done = _DONE[bool(name), removes][not is_new].format(name)
+        concerned = gate or "all gates"
+        if not (name or removes):
+            concerned = format_concerned(recording, regions, gate)
+        print(f"{path}: {done} at {concerned}")
     return 0
 
 

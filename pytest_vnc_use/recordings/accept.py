@@ -5,11 +5,11 @@ passed.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.recordings.drift import (
     offered_masks,
@@ -37,7 +37,12 @@ from pytest_vnc_use.recordings.life import (
     ReviewerAnswered,
     SegmentEvent,
 )
-from pytest_vnc_use.recordings.masks import format_concerned, joined
+from pytest_vnc_use.recordings.masks import (
+    format_concerned,
+    joined,
+    stated,
+    with_places,
+)
 from pytest_vnc_use.recordings.question import (
     NO,
     OVER,
@@ -273,9 +278,9 @@ class Review:
         so.
         """
         if answer.kind == "value":
-            shown = [ShownValue(name=answer.text, region=place) for place in places]
             added = self.values_at.get(screen.gate, ())
-            self.values_at[screen.gate] = joined(added, shown)
+            new = stated(answer.text, places)
+            self.values_at[screen.gate] = with_places(added, new)
 
     def keeps(self, evidence: Evidence, gate: Gate, seen: Pixels) -> bool:
         """Return whether a screen shows the evidence again, but for accepted changes
@@ -357,7 +362,7 @@ class Review:
             fields: dict[str, object] = {
                 "history": tuple(history),
                 "masks": joined(screen.masks, added),
-                "values": joined(screen.values, values),
+                "values": with_places(screen.values, values),
             }
             shown = changes or passed.get(id(screen), [])
             if shown:
@@ -445,13 +450,3 @@ def _taken_over(recording: Recording) -> Screen | None:
         if not step.id:
             return step.screen
     return recording.segments[-1].end if recording.segments else None
-
-
-def user_name() -> str:
-    """Return the name of this process's user, "unknown" for one without, as in a
-    container.
-    """
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return "unknown"

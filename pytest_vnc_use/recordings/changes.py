@@ -108,6 +108,8 @@ def format_accepted(change: Accepted, location: str, test: str = "") -> str:
     at = change.region
     if at:
         parts.append(f"{at.left},{at.top},{at.right},{at.bottom}")
+    if change.value:
+        parts.append(f"as a place of the value {change.value!r}")
     if change.claim:
         parts.append(f"for the claim {change.claim!r}")
     sentence = " ".join(part for part in parts if part)

@@ -186,7 +186,8 @@ class Accepted(_Part):
     on the screen.
 
     With a `claim`, the reviewer confirmed that it still holds with this change. `steps`
-    says which steps replaced recorded ones, and who performed them.
+    says which steps replaced recorded ones, and who performed them. With a `value`, the
+    reviewer stated that the region shows it.
     """
 
     by: str
@@ -194,13 +195,23 @@ class Accepted(_Part):
     region: Region | None = None
     claim: str = ""
     steps: str = ""
+    value: str = ""
 
 
 class ShownValue(_Part):
-    """A region that shows a value, as a user has stated. No gate compares it."""
+    """A region that shows a value, as the user `by` has stated. No gate compares it."""
 
     name: str
     region: Region
+    by: str = ""
+    at: datetime | None = None
+
+    @property
+    def statement(self) -> Accepted | None:
+        """Who stated it and when; None if that is not known."""
+        if self.at is None:
+            return None
+        return Accepted(by=self.by, at=self.at, region=self.region, value=self.name)
 
 
 class Screen(Drawn):
@@ -226,6 +237,12 @@ class Screen(Drawn):
         """The regions of this screen alone that no comparison looks at."""
         shown = [value.region for value in self.values]
         return (*self.masks, *self.redacted, *shown)
+
+    @property
+    def accepted(self) -> tuple[Accepted, ...]:
+        """Its accepted changes, and the statements of where it shows values."""
+        statements = [value.statement for value in self.values]
+        return (*self.history, *filter(None, statements))
 
     @property
     def gate(self) -> str:
@@ -466,8 +483,8 @@ class Recording(_Part):
 
     @property
     def history(self) -> dict[Accepted, str]:
-        """The accepted changes, each with the first screen that has it, such as "before
-        step 2".
+        """The accepted changes, and where values show, each with the first screen that
+        has it, such as "before step 2".
         """
         places: dict[Accepted, str] = {}
         for number, segment in enumerate(self.segments, 1):
@@ -476,10 +493,10 @@ class Recording(_Part):
             for name, screen in zip(
                 [*names, "at the end"], segment.screens, strict=True
             ):
-                for change in screen.history:
+                for change in screen.accepted:
                     places.setdefault(change, name + task)
         for screen in screens(self):
-            for change in screen.history:
+            for change in screen.accepted:
                 places.setdefault(change, "")
         return places
 

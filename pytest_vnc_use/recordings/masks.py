@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.recordings.format import (
     MAX_SHOWN,
     NamedScreen,
@@ -28,7 +29,6 @@ from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.types import CARET_PX, Region
 from pytest_vnc_use.types.verdicts import end_state_claim
 
-_T = TypeVar("_T")
 MAX_MASKED = 0.5
 """The largest share of a screen that masks may hide."""
 
@@ -66,8 +66,9 @@ def with_masks(
 def with_values(
     recording: Recording, name: str, regions: Sequence[Region], gate: str
 ) -> Recording:
-    """Return the recording with regions of one screenshot that show a value. Raises
-    RecordingError as `with_masks` does, and where its tasks have no such value.
+    """Return the recording with regions of one screenshot that show a value, in place of
+    what showed there. Raises RecordingError as `with_masks` does, and where its tasks
+    have no such value.
     """
     names: dict[str, None] = {}
     for segment in recording.segments:
@@ -78,10 +79,10 @@ def with_values(
             f"{recording.test!r} has no value {name!r} in a task. Its values are: {there}"
         )
     _check_on_screen(recording, regions)
-    added = [ShownValue(name=name, region=region) for region in regions]
+    added = stated(name, regions)
 
     def shown(screen: Screen) -> Screen:
-        values = joined(screen.values, added)
+        values = with_places(screen.values, added)
         check_share(values, recording.screen_size)
         return screen.model_copy(update={"values": values})
 
@@ -96,13 +97,13 @@ def with_value(segment: Segment, name: str, region: Region, on: Screen) -> Segme
     marked = on.pixels()
     height, width = marked.shape
     _check_within(region, width, height)
-    added = ShownValue(name=name, region=region)
+    added = stated(name, [region])
 
     def shown(screen: Screen) -> Screen:
         differs = region.part_of(differing(marked, screen.pixels()))
         if differs.any() and not box_of(differs).is_within(CARET_PX):
             return screen
-        values = joined(screen.values, [added])
+        values = with_places(screen.values, added)
         check_share(values, (width, height))
         return screen.model_copy(update={"values": values})
 
@@ -111,6 +112,56 @@ def with_value(segment: Segment, name: str, region: Region, on: Screen) -> Segme
         steps.append(step.model_copy(update={"screen": shown(step.screen)}))
     fields = {"steps": tuple(steps), "end": shown(segment.end)}
     return segment.model_copy(update=fields)
+
+
+def without(
+    recording: Recording, regions: Sequence[Region], gate: str = "", value: str = ""
+) -> Recording:
+    """Return the recording without these masks, or with a `value`, without these places
+    of it. Raises RecordingError where it has no such gate.
+    """
+    if not gate:
+        masks = [mask for mask in recording.masks if mask not in regions]
+        return recording.model_copy(update={"masks": tuple(masks)})
+
+    def changed(screen: Screen) -> Screen:
+        if not value:
+            masks = [mask for mask in screen.masks if mask not in regions]
+            return screen.model_copy(update={"masks": tuple(masks)})
+        values = []
+        for shown in screen.values:
+            if shown.name != value or shown.region not in regions:
+                values.append(shown)
+        return screen.model_copy(update={"values": tuple(values)})
+
+    return _changed_at(recording, gate, changed)
+
+
+def stated(name: str, regions: Iterable[Region]) -> list[ShownValue]:
+    """Return the statement of this process's user that regions show a value."""
+    by = user_name()
+    at = clock.utc_now().replace(microsecond=0)
+    return [ShownValue(name=name, region=region, by=by, at=at) for region in regions]
+
+
+def with_places(
+    values: Iterable[ShownValue], added: Iterable[ShownValue]
+) -> tuple[ShownValue, ...]:
+    """Return what shows on a screen once more places are stated: a place has one value,
+    the newest.
+    """
+    shown = [*values]
+    for new in added:
+        if any((new.name, new.region) == (old.name, old.region) for old in shown):
+            continue
+        others = []
+        for old in shown:
+            is_same = old.region.is_part_of(new.region)
+            is_same |= new.region.is_part_of(old.region)
+            if not is_same:
+                others.append(old)
+        shown = [*others, new]
+    return tuple(shown)
 
 
 def check_share(values: Iterable[ShownValue], size: tuple[int, int]) -> None:
@@ -150,8 +201,8 @@ def _changed_at(
     return with_screens(recording, changed)
 
 
-def joined(masks: Sequence[_T], others: Iterable[_T]) -> tuple[_T, ...]:
-    """Return these masks or values, and those of the others that are not among them."""
+def joined(masks: Sequence[Region], others: Iterable[Region]) -> tuple[Region, ...]:
+    """Return these masks, and those of the others that are not among them."""
     return (*masks, *(mask for mask in others if mask not in masks))
 
 

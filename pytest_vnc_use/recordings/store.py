@@ -60,7 +60,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.images import Pixels, pixels_of, shows, size_of, webp_of
-from pytest_vnc_use.recordings.masks import with_masks, with_values
+from pytest_vnc_use.recordings.masks import with_masks, with_values, without
 from pytest_vnc_use.recordings.names import SHARED, name_in
 from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
@@ -569,6 +569,16 @@ def add_values(path: Path, name: str, regions: Sequence[Region], gate: str) -> b
     adds masks.
     """
     return _rewrite(path, partial(with_values, name=name, regions=regions, gate=gate))
+
+
+def remove_regions(
+    path: Path, regions: Sequence[Region], gate: str = "", value: str = ""
+) -> bool:
+    """Remove what `add_masks`, or with a `value`, `add_values` has added. Return whether
+    it was there.
+    """
+    removed = partial(without, regions=regions, gate=gate, value=value)
+    return _rewrite(path, removed)
 
 
 def _rewrite(path: Path, change: Callable[[Recording], Recording]) -> bool:

@@ -30,8 +30,9 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
 from pytest_vnc_use.files import explain_unreadable, read_regular
+from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.plain_text import count_of
-from pytest_vnc_use.recordings.accept import Review, user_name
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.course import gate_to
 from pytest_vnc_use.recordings.drift import explained
 from pytest_vnc_use.recordings.format import (

@@ -4,6 +4,8 @@ file.
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RecordingError
+from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.recordings.store import FILE, add_masks, load
 from pytest_vnc_use.types import Region
 from support.paths import EXAMPLES
@@ -142,6 +145,81 @@ def test_mask_invalid_prints_problem_and_writes_nothing(
     recordings = [load(path) for path in directory.glob(f"*/{FILE}")]
     assert len(recordings) == len(NAMES)
     assert [recording.masks for recording in recordings if recording] == [()] * 4
+
+
+PLACE = ["mask", "test_shop.py::test_basket", "5,20,110,40", "--at", "s2"]
+
+
+@pytest.fixture
+def values(directory: Path) -> Path:
+    """The recording of a test whose task has two values."""
+    file = directory / "test_basket" / FILE
+    content = json.loads(file.read_text("utf-8"))
+    content["segments"][0]["values"] = {"title": "Train", "amount": "12.25"}
+    file.write_text(json.dumps(content), "utf-8")
+    return file
+
+
+def places_in(file: Path) -> list[tuple[str, Region]]:
+    recording = load(file)
+    assert recording
+    values = recording.segments[0].steps[1].screen.values
+    return [(shown.name, shown.region) for shown in values]
+
+
+def test_log_has_places_of_values(
+    values: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*PLACE, "--value", "title"]) == 0
+    capsys.readouterr()
+    assert main(["recordings", "log", str(values.parent)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert re.search(rf"^\d{{4}}-.* {user_name()} accepted .*test_basket ", line)
+    place = "before step 2 5,20,110,40 as a place of the value 'title'"
+    assert line.endswith(place)
+
+
+@pytest.mark.parametrize("region", ["5,20,110,40", "0,20,120,40", "5,20,50,40"])
+def test_place_of_value_replaces_other(values: Path, region: str) -> None:
+    assert main([*PLACE, "--value", "title"]) == 0
+    assert main([*PLACE[:2], region, *PLACE[3:], "--value", "amount"]) == 0
+    assert places_in(values) == [("amount", Region(*map(int, region.split(","))))]
+
+
+def test_removed_place_of_value_is_gone(
+    values: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv in (
+        [*PLACE, "--value", "title"],
+        [*PLACE, "--value", "amount", "--remove"],
+        [*PLACE, "--value", "title", "--remove"],
+    ):
+        assert main(argv) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[2] for line in lines] == [
+        "shows the value 'title' at s2",
+        "did not show the value 'amount' in these regions at s2",
+        "no longer shows the value 'title' at s2",
+    ]
+    assert places_in(values) == []
+
+
+@pytest.mark.parametrize("at", [[], ["--at", "s2"]])
+def test_removed_mask_is_gone(directory: Path, at: list[str]) -> None:
+    file = directory / "test_basket" / FILE
+    before = file.read_bytes()
+    mask = ["mask", "test_shop.py::test_basket", "5,20,110,40", *at]
+    assert main(mask) == 0
+    assert file.read_bytes() != before
+    assert main([*mask, "--remove"]) == 0
+    assert file.read_bytes() == before
+
+
+@pytest.mark.usefixtures("directory")
+def test_remove_without_region_is_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PLACE[:2], "--remove"]) == 2
+    remedy = "List them with cua-vnc mask test_shop.py::test_basket\n"
+    assert remedy in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", [".", "__vnc_recordings__/test_shop/test_basket"])

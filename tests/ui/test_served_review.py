@@ -16,7 +16,7 @@ import pytest
 
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.accept import user_name
+from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.recordings.format import Recording, named_screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.ui.review import CiReview
