@@ -437,10 +437,10 @@ class AnthropicJudge(ServiceJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(*self._limit.fitted(screen.width, screen.height))
 
-    def _body(self, rules: str, asked: Observation) -> JsonObject:
+    def _body(self, rules: str, observation: Observation) -> JsonObject:
         question = [
-            _image(self._limit.fit(asked.load_png(asked.frame))),
-            _text(asked.task),
+            _image(self._limit.fit(observation.load_png(observation.frame))),
+            _text(observation.task),
         ]
         return {
             **self._fixed,

@@ -341,11 +341,12 @@ class OpenAIJudge(ServiceJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(*LIMIT.fitted(screen.width, screen.height))
 
-    def _body(self, rules: str, asked: Observation) -> JsonObject:
+    def _body(self, rules: str, observation: Observation) -> JsonObject:
+        url = _url(observation.frame, observation)
         return {
             **self._fixed,
             "instructions": rules,
-            "input": [_user_message(asked.task, _url(asked.frame, asked))],
+            "input": [_user_message(observation.task, url)],
         }
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:

@@ -599,8 +599,10 @@ class ChatJudge(ServiceJudge):
             return Grid(screen.width, screen.height)
         return Grid(GRID, GRID)
 
-    def _body(self, rules: str, asked: Observation) -> JsonObject:
-        question = user_message(asked.task, asked.load_png(asked.frame))
+    def _body(self, rules: str, observation: Observation) -> JsonObject:
+        question = user_message(
+            observation.task, observation.load_png(observation.frame)
+        )
         return {
             **self._fixed,
             "messages": [{"role": "system", "content": rules}, question],

@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, ClassVar, Literal, TypeVar, Union
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
@@ -62,8 +62,12 @@ def value_schema(schema: JsonObject) -> JsonObject:
 class JudgeAnswer(BaseModel):
     """The fields of every judge's answer. `box_2d` is in the grid that the request
     named.
+
+    `kind` is the name of the answer in a request, `rules` are the model's instructions.
     """
 
+    kind: ClassVar[str]
+    rules: ClassVar[str]
     reason: str = Field(min_length=1)
     box_2d: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = None
 
@@ -71,12 +75,16 @@ class JudgeAnswer(BaseModel):
 class Opinion(JudgeAnswer):
     """An answer that says whether a claim holds."""
 
+    kind: ClassVar = "verdict"
+    rules: ClassVar = prompts.JUDGE_RULES
     verdict: Literal["holds", "fails", "unsure"]
 
 
 class Value(JudgeAnswer):
     """An answer with a value from the screen; None if it is not there."""
 
+    kind: ClassVar = "value"
+    rules: ClassVar = prompts.READER_RULES
     value: Any
 
 
@@ -171,7 +179,6 @@ class ServiceJudge(ABC):
         """
         opinion, reply = self._answer(
             Opinion,
-            prompts.JUDGE_RULES,
             f"Claim: {claim}\nDoes it hold in this screenshot?",
             SCHEMA,
             frame,
@@ -212,7 +219,6 @@ class ServiceJudge(ABC):
         """
         answer, reply = self._answer(
             Value,
-            prompts.READER_RULES,
             prompts.value_question(question, schema),
             value_schema(schema),
             frame,
@@ -237,7 +243,7 @@ class ServiceJudge(ABC):
         """Return the grid that the model must count in."""
 
     @abstractmethod
-    def _body(self, rules: str, asked: Observation) -> JsonObject:
+    def _body(self, rules: str, observation: Observation) -> JsonObject:
         """Return the request without the binding of its answer. The question is the
         observation's task.
         """
@@ -249,7 +255,6 @@ class ServiceJudge(ABC):
     def _answer(
         self,
         form: type[AnyAnswer],
-        rules: str,
         question: str,
         schema: JsonObject,
         frame: Frame,
@@ -262,7 +267,6 @@ class ServiceJudge(ABC):
         The usage is the sum of both replies.
         """
         deadline = Deadline(timeout_s)
-        kind = "value" if form is Value else "verdict"
         observation = Observation(
             task=question,
             first_frame=frame.ref,
@@ -272,24 +276,24 @@ class ServiceJudge(ABC):
             report=report,
         )
         box = self._grid(frame.ref).description
-        body = self._body(rules.format(box=box), observation)
+        body = self._body(form.rules.format(box=box), observation)
 
         def make_body() -> JsonObject:
-            if kind in self._unbound:
+            if form.kind in self._unbound:
                 return body
-            return {**body, **self._binding(kind, schema)}
+            return {**body, **self._binding(form.kind, schema)}
 
         def retry_unbound(
             _: JsonObject, attempt: Attempt[ModelAnswer[Any]]
         ) -> Attempt[ModelAnswer[Any]]:
             failure = attempt.result
-            if not isinstance(failure, Failure) or kind in self._unbound:
+            if not isinstance(failure, Failure) or form.kind in self._unbound:
                 return attempt
             # A subclass means the key, the quota or an outage: the request itself is
             # valid.
             if type(failure.error) is not PlannerError:
                 return attempt
-            self._unbound.add(kind)
+            self._unbound.add(form.kind)
             failure = replace(failure, again=True, after_s=0.0)
             return replace(attempt, result=failure)
 

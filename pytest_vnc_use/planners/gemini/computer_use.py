@@ -439,8 +439,8 @@ class GeminiJudge(ServiceJudge):
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(1000, 1000, rows_first=True)
 
-    def _body(self, rules: str, asked: Observation) -> JsonObject:
-        question = _user(asked.task, asked.load_png(asked.frame))
+    def _body(self, rules: str, observation: Observation) -> JsonObject:
+        question = _user(observation.task, observation.load_png(observation.frame))
         return {
             "contents": [question],
             "systemInstruction": _user(rules),
