@@ -20,6 +20,8 @@ from pytest_vnc_use.settings.variables import VARIABLES
 if TYPE_CHECKING:
     from pytest_vnc_use.ui.approve import WaitingRuns
 
+CTRL_C = 130
+"""The exit code, as shells have it."""
 DESCRIPTION = """\
 Serve a page that lists the tests and runs one test, a file, the failed tests or all. It shows the live screen and the
 steps of each running test, pauses before each step, and asks the questions of --vnc-record=accept. With
@@ -144,6 +146,7 @@ def _ui(arguments: argparse.Namespace) -> int:
         server.run()
     except KeyboardInterrupt:
         print("ended")
+        return CTRL_C
     finally:
         runner.close()
         if desk.waiting:
@@ -172,6 +175,7 @@ def serve_edit(test: str, gate: str, options: Sequence[str]) -> int:
         server.run()
     except KeyboardInterrupt:
         print("ended")
+        return CTRL_C
     finally:
         runner.close()
     return 0

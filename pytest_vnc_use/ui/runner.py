@@ -32,6 +32,7 @@ class PytestRunner:
         self._directory = TemporaryDirectory(prefix="vnc-use-desk-")  # 0700
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
+        self._is_collecting = False
         self.on_end: Callable[[], object] = lambda: None
         """Called from a thread when a session has ended."""
         self.session_file = Path(self._directory.name, "session.json")
@@ -63,6 +64,7 @@ class PytestRunner:
         none may be an option.
         """
         wanted = [test for test in tests if not test.startswith("-")]
+        self._is_collecting = False
         self._start([*self._options, *options, *(wanted or self._paths)])
 
     @property
@@ -72,13 +74,17 @@ class PytestRunner:
 
     def collect(self) -> None:
         """List the tests, without running one."""
+        self._is_collecting = True
         self._start(["--collect-only", "-q", *self._options, *self._paths])
 
     def stop(self) -> None:
-        """Interrupt the session as Ctrl-C does."""
+        """Interrupt the session as Ctrl-C does. One that only lists tests has nothing to
+        clean up, and ends without a traceback.
+        """
         self._is_stopped = True
         if self._process:
-            self._process.send_signal(signal.SIGINT)
+            ending = signal.SIGTERM if self._is_collecting else signal.SIGINT
+            self._process.send_signal(ending)
 
     def close(self) -> None:
         """End the session, and forget who may connect."""
@@ -96,7 +102,11 @@ class PytestRunner:
         environment = {**os.environ, VARIABLE: str(self.session_file)}
         command = [sys.executable, "-m", "pytest", *arguments]
         self._process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            # Ctrl-C of the terminal would reach it beside the signal of `stop`
+            start_new_session=self._is_collecting,
         )
         threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
 

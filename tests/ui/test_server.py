@@ -259,6 +259,35 @@ def test_page_stops_session(tmp_path: Path) -> None:
         assert process.wait(WITHIN_S) == pytest.ExitCode.INTERRUPTED
 
 
+COLLECTS = """
+import pathlib, threading
+pathlib.Path("collecting").touch()
+threading.Event().wait(60)
+"""
+
+
+def test_interrupt_while_collecting_prints_one_line(tmp_path: Path) -> None:
+    """Ctrl-C at a terminal reaches the whole process group."""
+    (tmp_path / "test_it.py").write_text(COLLECTS, encoding="utf-8")
+    with subprocess.Popen(
+        UI,
+        cwd=tmp_path,
+        env={**os.environ, "CI": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        read_url(process.stdout)
+        while not (tmp_path / "collecting").exists():
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        output = process.stdout.read()
+    assert output == "ended\n"
+    assert process.returncode == 130
+
+
 def test_page_says_that_pytest_found_no_tests(tmp_path: Path) -> None:
     with started(tmp_path, *UI, "--options=--no-such-option") as (_, page):
         page.send(type="run", tests=[])
