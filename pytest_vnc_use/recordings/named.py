@@ -29,7 +29,7 @@ from pytest_vnc_use.types import RecordingAwaited, RunEvent
 from pytest_vnc_use.types.verdicts import end_state_claim
 
 _MAX_WAIT_S = 600.0
-"""The longest wait for another process that records the same name."""
+"""The longest wait for another process that makes the same recording."""
 
 
 @dataclass(frozen=True)
@@ -71,20 +71,21 @@ class NamedRecordings:
 
 
 def hold(key: Key, emit: Callable[[RunEvent], None]) -> BaseFileLock:
-    """Return the lock for recording a name, once no other process has it. Raises
+    """Return the lock for making a recording, once no other process has it. Raises
     RecordingError after ten minutes.
     """
+    name = key.name or key.test
     lock = writer_lock(key.path)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        emit(RecordingAwaited(key.name))
+        emit(RecordingAwaited(name))
         try:
             with uncounted():
                 acquire(lock, _MAX_WAIT_S)
         except Timeout as exc:
             raise RecordingError(
-                f"Another process records {key.name!r} for longer than"
+                f"Another process records {name!r} for longer than"
                 f" {_MAX_WAIT_S:.0f} s. Record it alone: without -n, or with -n 1"
             ) from exc
     return lock

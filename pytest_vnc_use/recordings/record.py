@@ -20,7 +20,7 @@ from pytest_vnc_use.recordings.build import SegmentBuilder
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.evidence import Answers
-from pytest_vnc_use.recordings.format import MANUAL, RecordedStep, Segment
+from pytest_vnc_use.recordings.format import MANUAL, RecordedStep, Recording, Segment
 from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.keeping import KeptRecording, saved_by
 from pytest_vnc_use.recordings.life import LAST, Listener, Moved, SegmentEvent, State
@@ -241,38 +241,61 @@ class RecordedTest:
         recording = self._named.load(self._named.key(name, self.key.module))
         return recording.segments[0] if recording else None
 
-    def _recording(self, name: str, emit: Callable[[RunEvent], None]) -> KeptRecording:
+    def _recording(
+        self, started: RunStarted, emit: Callable[[RunEvent], None]
+    ) -> KeptRecording:
         """Return the test's own recording, or a named one for a run of it. If this
-        process is to make it, no other does meanwhile. Raises RecordingError.
+        process is to make one that other tests replay, no other does meanwhile. Raises
+        RecordingError.
         """
         own = self._own
+        name = started.recording
         if not name:
-            return own
+            # Sets of parameters that have values share the test's recording.
+            is_shared = not started.test_id.endswith(self.key.test)
+            is_new = own.recording is None and not own.runs
+            if is_new and is_shared and self.mode == "auto":
+                self._own = self._kept(self.key, load_of, emit)
+            return self._own
         key = self._named.key(name, self.key.module)
         rehearsal = own.allowances.rehearsal
-        recording = None
-        lock = None
         if rehearsal and key.test in rehearsal.recordings:
-            recording = rehearsal.recordings[key.test]
+            kept = KeptRecording(
+                key,
+                rehearsal.recordings[key.test],
+                own.circumstances,
+                rehearsal=rehearsal,
+                reviewed=self._reviewed,
+            )
         else:  # another test has recorded it, so this rehearsal changes nothing in it
-            rehearsal = None
-            recording = self._named.load(key)
+            kept = self._kept(key, self._named.load, emit)
+        self._others.append(kept)
+        return kept
+
+    def _kept(
+        self,
+        key: Key,
+        load: Callable[[Key], Recording | None],
+        emit: Callable[[RunEvent], None],
+    ) -> KeptRecording:
+        """Return a recording that other tests replay too; once no other process makes
+        it, if this one is to. Raises RecordingError.
+        """
+        recording = load(key)
+        lock = None
         if recording is None and self._records:
             lock = hold(key, emit)
-            recording = self._named.load(key)
+            recording = load(key)
             if recording:  # another process has made it meanwhile
                 lock.release()
                 lock = None
-        kept = KeptRecording(
+        return KeptRecording(
             key,
             recording,
-            own.circumstances,
-            rehearsal=rehearsal,
+            self._own.circumstances,
             reviewed=self._reviewed,
             lock=lock,
         )
-        self._others.append(kept)
-        return kept
 
     def _recording_of(self, run: SegmentRun) -> KeptRecording:
         """Return the recording of a run."""
@@ -300,7 +323,7 @@ class RecordedTest:
             before.leave()
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
-        kept = self._recording(started.recording, emit)
+        kept = self._recording(started, emit)
         if self._records and kept.recording is None:
             # The desktop may be gone once the recording is written.
             _ = kept.circumstances.machine

@@ -362,6 +362,33 @@ def test_equal_drift_of_sets_is_reviewed_once(bills: Path) -> None:
         assert drift["test"].endswith(", and 1 with other values")
 
 
+WORKERS = """
+import threading
+from pathlib import Path
+
+def next_turn_at_once(observation):
+    with open("asked.txt", "a") as file:
+        file.write(observation.task + "\\n")
+    while len([*Path().glob("ready-*")]) < 2:
+        threading.Event().wait(0.05)
+    return next_turn(observation)
+
+@pytest.fixture
+def vnc_planner(vnc_desktop, worker_id):
+    Path(f"ready-{worker_id}").touch()
+    return ScriptedPlanner(next_turn_at_once)
+"""
+
+
+def test_workers_record_values_once(bills: Path) -> None:
+    shutil.rmtree("__vnc_recordings__")
+    Path("conftest.py").write_text(PLANS + WORKERS)
+    write(sets=[("Train", "12.25"), ("Boat trip", "7.00")])
+    _, output = session("--vnc-record=auto", "-n2", "-ovnc_gate_seconds=1")
+    assert "1 failed, 1 passed" in output
+    assert len({*Path("asked.txt").read_text().splitlines()}) == 1
+
+
 def test_end_that_shows_value_needs_claim(bills: Path) -> None:
     say_places()
     write(TEST.replace(", expect=None", ""), sets=[("Boat trip", "7.00")])
