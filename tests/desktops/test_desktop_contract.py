@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -76,14 +76,28 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def given(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """What `desktop_of` needs to know."""
+@contextmanager
+def external_server(kind: str, directory: Path) -> Iterator[str]:
+    """What `desktop_of` needs to know; for an external desktop, start its server."""
     if kind != "external":
         yield ""
         return
     with tigervnc() as server:
-        yield f"{server.address} {server.display} {tmp_path_factory.mktemp('external')}"
+        yield f"{server.address} {server.display} {directory}"
+
+
+@pytest.fixture(scope="module")
+def given(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What `desktop_of` needs to know, for all tests."""
+    with external_server(kind, tmp_path_factory.mktemp("external")) as known:
+        yield known
+
+
+@pytest.fixture
+def given_once(kind: str, tmp_path: Path) -> Iterator[str]:
+    """What `desktop_of` needs to know, for one test: its screen shows no window."""
+    with external_server(kind, tmp_path) as known:
+        yield known
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +124,9 @@ def desktop(kind: str, given: str, temporary: Path) -> Iterator[Desktop]:
 
 
 @pytest.fixture
-def desktop_to_stop(kind: str, given: str, temporary: Path) -> Iterator[Desktop]:
+def desktop_to_stop(kind: str, given_once: str, temporary: Path) -> Iterator[Desktop]:
     """A desktop of one test, which may stop it: workers take tests in any order."""
-    desktop = desktop_of(kind, given)
+    desktop = desktop_of(kind, given_once)
     yield desktop
     desktop.stop()
 
@@ -347,9 +361,9 @@ def test_crashed_program_is_named_until_after_stop(
         desktop.launch(["xterm"])
 
 
-def test_killed_parent_leaves_nothing(kind: str, given: str, shows: str) -> None:
+def test_killed_parent_leaves_nothing(kind: str, given_once: str, shows: str) -> None:
     script = f"setsid sleep 300 & echo $$ $! $DISPLAY >pids; {shows}"
-    command = [sys.executable, "-c", PARENT, kind, given, "sh", "-c", script]
+    command = [sys.executable, "-c", PARENT, kind, given_once, "sh", "-c", script]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
