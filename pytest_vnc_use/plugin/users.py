@@ -254,7 +254,10 @@ def _value_answer(names: list[str]) -> Answer:
     name = names[0] if len(names) == 1 else ""
     if len(names) > 1:
         name = input(f"Which one ({', '.join(names)})? > ").strip()
-    return Answer("value", name) if name in names else NO
+    while name and name not in names:
+        sys.stdout.write(sanitize(f"No value {name!r} is offered.\n", str))
+        name = input(f"Which one ({', '.join(names)})? > ").strip()
+    return Answer("value", name) if name else NO
 
 
 def _lines(question: Question) -> Iterator[str]:

@@ -59,6 +59,7 @@ from pytest_vnc_use.recordings.reviewer import (
     painted,
 )
 from pytest_vnc_use.recordings.targets import why_moved
+from pytest_vnc_use.recordings.values import values_typed
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Frame, Region
 from pytest_vnc_use.types.actions import Point, points
@@ -186,6 +187,7 @@ class Review:
         """
         seen = pixels_in(frame)
         screen = segment.screens[number]
+        values = values_typed(values or {}, segment.steps[:number])
         if values and mismatch.boxes:
             # One difference after the other: each may show another value.
             first = mismatch.boxes[0]
@@ -193,7 +195,7 @@ class Review:
         changes = changes_of(gate, seen, mismatch.boxes)
         targets = _changed_targets(changes, segment, seen)
         moved = tuple(target.moved for target in targets if target.moved)
-        answer = self._earlier_answer(changes, gate, screen, seen, values or {})
+        answer = self._earlier_answer(changes, gate, screen, seen, values)
         if answer is None:
             masks: tuple[Region, ...] = ()
             places: tuple[Region, ...] = ()

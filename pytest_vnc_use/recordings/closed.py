@@ -37,6 +37,7 @@ from pytest_vnc_use.recordings.life import (
 from pytest_vnc_use.recordings.manual import ReplayUser
 from pytest_vnc_use.recordings.masks import format_offer, mask_command
 from pytest_vnc_use.recordings.names import name_in
+from pytest_vnc_use.recordings.values import values_typed
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import format_program_state
 from pytest_vnc_use.types import Frame, FrameRef
@@ -225,7 +226,8 @@ class ClosedGates:
         places = places_of_value(mismatch, gate, seen, course.due_at)
         if others and masks and places and recording:
             lines.append("Or, for the value that it shows:")
-            for name in others:
+            done = course.segment.steps[: course.number]
+            for name in values_typed(others, done):
                 command = mask_command(test, places, course.screen.gate, name)
                 lines.append(f"  {command}")
         if name := self._circumstances.name:

@@ -34,6 +34,17 @@ def other_values(recorded: Values, values: Values) -> dict[str, str]:
     return others
 
 
+def values_typed(values: Values, steps: Iterable[RecordedStep]) -> Values:
+    """Return those of the values that these steps have typed, which a screen after them
+    may show; all where they typed none of them.
+    """
+    typed: set[str] = set()
+    for step in steps:
+        typed.update(value_names(*_texts(step.action)))
+    shown = {name: text for name, text in values.items() if name in typed}
+    return shown or values
+
+
 def filled(action: Action, values: Values) -> Action:
     """Return a recorded action as a run with these values performs it."""
     return _changed(action, lambda text: fill(text, values)) if values else action

@@ -259,6 +259,7 @@ def test_other_value_without_place_drifts(bills: Path) -> None:
     assert "title is 'Boat trip', recorded as 'Train'" in output
     assert "say so with --vnc-record=accept" in output
     offered = re.findall(r"cua-vnc (mask .* --value title)$", output, re.MULTILINE)
+    assert "--value amount" not in output, "no step has typed it yet"
     assert main(shlex.split(offered[0])) == 0
     _, output = session("--vnc-record=replay", "-ovnc_gate_seconds=1")
     assert "inconclusive: drift before step 3 of 3" in output
@@ -299,9 +300,11 @@ def test_reviewer_says_where_value_shows(bills: Path) -> None:
 
 def test_reviewer_is_asked_which_value_shows(bills: Path) -> None:
     before = RECORDING.read_bytes()
-    ended = reviewed(bills, "v\ntitle\n", "v\ntitel\n")
+    ended = reviewed(bills, "v\n", "v\ntitel\n\n")
     assert ended.code == 1
+    assert "title ('Boat trip', recorded as 'Train')\n" in ended.out.replace("\r", "")
     assert ended.out.count("Which one (title, amount)? >") == 2
+    assert "No value 'titel' is offered." in ended.out
     assert "drift before step 3 of 3" in ended.out
     assert "\n  b  it is a bug" in ended.out, "each key has a line"
     assert RECORDING.read_bytes() == before
@@ -340,7 +343,7 @@ def test_review_of_job_has_each_set_and_its_values(bills: Path) -> None:
             "test_bills.py::test_bill[Boat trip-7.00]",
         ]
         assert tests == names
-        assert [[*group["values"]] for group in facts] == [["title", "amount"]] * 2
+        assert [[*group["values"]] for group in facts] == [["title"]] * 2
         for number in review.groups:
             review.answer(number, "value", "title")
         results = [group["tests"][0]["result"] for group in review.facts()["groups"]]
