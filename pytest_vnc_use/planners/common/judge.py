@@ -75,16 +75,16 @@ class JudgeAnswer(BaseModel):
 class Opinion(JudgeAnswer):
     """An answer that says whether a claim holds."""
 
-    kind: ClassVar = "verdict"
-    rules: ClassVar = prompts.JUDGE_RULES
+    kind: ClassVar[str] = "verdict"
+    rules: ClassVar[str] = prompts.JUDGE_RULES
     verdict: Literal["holds", "fails", "unsure"]
 
 
 class Value(JudgeAnswer):
     """An answer with a value from the screen; None if it is not there."""
 
-    kind: ClassVar = "value"
-    rules: ClassVar = prompts.READER_RULES
+    kind: ClassVar[str] = "value"
+    rules: ClassVar[str] = prompts.READER_RULES
     value: Any
 
 
