@@ -61,7 +61,7 @@ may not slow a test down.
 HURRY_S = 1.0
 """How long after a user's input frames come without a limit."""
 FINISH_S = 15.0
-"""The maximum time for the pages to receive the last text."""
+"""The maximum time for the last messages to be received."""
 GONE = {"type": "answer", "kind": "no", "text": "the page's server has ended"}
 MAX_PARTS = 8
 """The maximum rectangles of one frame; more become the box around them."""
@@ -105,8 +105,13 @@ class Link:
         self.on_unseen: Callable[[], object] = lambda: None
         """Called when a question is put that no page shows."""
         self.send(type="hello", worker=worker)
-        for work in (self._send_all, self._receive_all):
-            threading.Thread(target=work, daemon=True, name="vnc-use desk").start()
+        self._sender = threading.Thread(
+            target=self._send_all, daemon=True, name="vnc-use desk, sends"
+        )
+        self._sender.start()
+        threading.Thread(
+            target=self._receive_all, daemon=True, name="vnc-use desk, receives"
+        ).start()
 
     def send(self, **message: Any) -> None:
         """Send a message soon; never waits."""
@@ -127,8 +132,11 @@ class Link:
             self._outgoing.put(message)
 
     def close(self) -> None:
-        """Send what is left, and end the connection."""
+        """Send what is left, and end the connection, within `FINISH_S`: else the end of
+        the process could lose the last result.
+        """
         self._outgoing.put(None)
+        self._sender.join(FINISH_S)
 
     def finish(self, text: str) -> None:
         """Leave a last text on the pages, and wait up to `FINISH_S` until their server
