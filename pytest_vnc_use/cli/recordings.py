@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pytest_vnc_use.cli import Commands
 from pytest_vnc_use.errors import RecordingError, SettingsError
+from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.recordings.changes import format_accepted
 from pytest_vnc_use.recordings.format import Recording, named_screens
@@ -229,7 +230,9 @@ def _mask(arguments: argparse.Namespace) -> int:
             elif regions:
                 is_new = add_masks(path, regions, gate)
         except OSError as exc:
-            raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
+            raise SettingsError(
+                f"{str(path)!r} cannot be written: {reason_of(exc)}"
+            ) from exc
         if (recording := load(path)) is None:
             raise RecordingError(f"there is no recording at {str(path)!r}")
         if not regions:
@@ -298,7 +301,7 @@ def _diff(arguments: argparse.Namespace) -> int:
                 arguments.html.write_text(page, "utf-8")
             except OSError as exc:
                 raise SettingsError(
-                    f"{str(arguments.html)!r} cannot be written: {exc}"
+                    f"{str(arguments.html)!r} cannot be written: {reason_of(exc)}"
                 ) from exc
         print(changes_markdown(*changes), end="")
         return 1 if review.left_out else 0

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import secrets
 import shutil
@@ -136,7 +137,7 @@ class RunDirectory:
             path.mkdir(mode=0o700)
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
-            remedy = "" if path.exists() else _REMEDY
+            remedy = "" if os.path.lexists(path) else _REMEDY  # raises nothing
             raise RunDirectoryUnwritable(
                 f"cannot make the run directory {str(path)!r}:"
                 f" {files.reason_of(exc)}{remedy}"
@@ -210,7 +211,7 @@ class RunDirectory:
         except OSError as exc:
             raise RunDirectoryError(
                 f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}:"
-                f" {exc}"
+                f" {files.reason_of(exc)}"
             ) from exc
         if hashlib.sha256(png).hexdigest() != ref.digest:
             raise RunDirectoryError(

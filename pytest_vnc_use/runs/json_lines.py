@@ -196,7 +196,9 @@ class JsonLines:
         except FileNotFoundError:
             return []
         except OSError as exc:
-            raise RunDirectoryError(f"cannot read {str(self.path)!r}: {exc}") from exc
+            raise RunDirectoryError(
+                f"cannot read {str(self.path)!r}: {reason_of(exc)}"
+            ) from exc
 
     def parsed(
         self, lines: Iterable[bytes], first: int = 1

@@ -370,6 +370,11 @@ def test_create_in_file_names_path_once_and_remedy(tmp_path: Path) -> None:
     )
 
 
+def test_create_with_too_long_path_is_error(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryUnwritable, match="too long"):
+        RunDirectory.create(tmp_path / ("x" * 300), "run")
+
+
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
     """Return a planner's exchange of its nth turn: the whole history, screenshots with
     the last 3 turns only.
