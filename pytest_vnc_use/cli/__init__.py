@@ -46,6 +46,7 @@ from pytest_vnc_use.settings.variables import use_named_env_file
 from pytest_vnc_use.triage import MAX_ERROR, sanitize
 
 USAGE = 2
+CTRL_C = 130
 CLOSED_PIPE = 141
 _COMMANDS: dict[str, tuple[str, ...]] = {
     "run": ("run", "approve", "deny", "resume", "reenact"),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_vnc_use.agent import build, credentials, leasing, providers
-from pytest_vnc_use.cli import Commands
+from pytest_vnc_use.cli import CTRL_C, Commands
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import add_options, option_values
 from pytest_vnc_use.cli.typing_check import (
@@ -81,7 +81,6 @@ ABOUT_DOCTOR = {
     "model": "Model to look for",
 }
 FAILED = 1
-CTRL_C = 130
 
 
 def add(commands: Commands) -> None:

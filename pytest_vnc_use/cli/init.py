@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent import leasing
-from pytest_vnc_use.cli import Commands
+from pytest_vnc_use.cli import CTRL_C, Commands
 from pytest_vnc_use.cli.doctor import Finding, diagnose
 from pytest_vnc_use.cli.project import POLICY, Project
 from pytest_vnc_use.cli.target import Target, read_target
@@ -52,7 +52,6 @@ Which program do you test?
 """
 TASK = "What does the test do? One sentence, such as: Type Hello into the document\n"
 FAILED = 1
-CTRL_C = 130
 COLLECTS_S = 120.0
 """The time that pytest may take to collect the test."""
 STARTS_S = 20.0

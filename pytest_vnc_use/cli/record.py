@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use.agent import build, credentials, leasing
-from pytest_vnc_use.cli import Commands
+from pytest_vnc_use.cli import CTRL_C, Commands
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
@@ -75,7 +75,6 @@ could not be used, 130 for Ctrl-C
 """
 NOTHING_DONE = 1
 INFRA = 9
-CTRL_C = 130
 
 
 def add(commands: Commands) -> None:

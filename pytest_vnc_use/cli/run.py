@@ -19,7 +19,7 @@ from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.agent.connection import Connection
 from pytest_vnc_use.agent.models import Models
 from pytest_vnc_use.agent.session import Session
-from pytest_vnc_use.cli import Commands
+from pytest_vnc_use.cli import CTRL_C, Commands
 from pytest_vnc_use.cli.options import (
     DESKTOP_OPTIONS,
     RUN_OPTIONS,
@@ -74,7 +74,6 @@ EXIT_CODES = {
 CLAIM_FAILED = 1
 INFRA = 9
 DEFECT = 70
-CTRL_C = 130
 
 
 REENACT_OPTIONS = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.cli import Commands
+from pytest_vnc_use.cli import CTRL_C, Commands
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import settings_of
 from pytest_vnc_use.errors import RunDirectoryError
@@ -20,8 +20,6 @@ from pytest_vnc_use.settings.variables import VARIABLES
 if TYPE_CHECKING:
     from pytest_vnc_use.ui.approve import WaitingRuns
 
-CTRL_C = 130
-"""The exit code, as shells have it."""
 DESCRIPTION = """\
 Serve a page that lists the tests and runs one test, a file, the failed tests or all. It shows the live screen and the
 steps of each running test, pauses before each step, and asks the questions of --vnc-record=accept. With
