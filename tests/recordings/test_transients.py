@@ -374,22 +374,6 @@ OPENED = accordion(60)
 
 
 @pytest.mark.parametrize(
-    ("shown", "result"),
-    [
-        (accordion(30), True),
-        (accordion(30, message="ERROR 500"), False),
-        (accordion(60, "#c02020"), False),
-    ],
-    ids=["slides", "message over it", "other colour"],
-)
-def test_slow_slide_is_no_message(shown: Pixels, result: bool) -> None:
-    changed = shown != CLOSED
-    changed &= shown != OPENED
-    box = box_of(changed)
-    assert is_sliding(box, [CLOSED, OPENED], shown) is result
-
-
-@pytest.mark.parametrize(
     ("shown", "is_known"),
     [
         (accordion(30), True),
@@ -398,10 +382,12 @@ def test_slow_slide_is_no_message(shown: Pixels, result: bool) -> None:
     ],
     ids=["slides", "message over it", "other colour"],
 )
-def test_passage_shows_no_message(shown: Pixels, *, is_known: bool) -> None:
-    unknown = unknown_parts(shown, [CLOSED, OPENED], np.zeros(shown.shape, np.bool_))
-    passage = Passage([CLOSED, OPENED])
-    assert all(passage.shows(box, shown) for box in unknown) is is_known
+def test_passage_shows_slide_but_no_message(shown: Pixels, *, is_known: bool) -> None:
+    screens = [CLOSED, OPENED]
+    unknown = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    assert unknown
+    assert all(is_sliding(box, screens, shown) for box in unknown) is is_known
+    assert all(Passage(screens).shows(box, shown) for box in unknown) is is_known
 
 
 def test_is_recoloured_small_text_at_target_is_message() -> None:
