@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.deadline import Deadline
 from support.leftovers import processes_naming
 from support.pad_sessions import QUIET, scripted_conftest
-from support.vnc_servers import require
+from support.vnc_servers import require, wait_for
 
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
@@ -25,7 +23,7 @@ DESKTOP = (
 )
 REPLAY = (*DESKTOP, "--vnc-record=replay")
 CONFTEST = """
-import os, signal, subprocess, time
+import os, select, signal, subprocess, time
 
 class Server:
     def __init__(self, named):
@@ -60,7 +58,7 @@ def note(request, vnc_desktop):
         file.write(f"{request.node.name} {how} {worker}\\n")
 """
 TESTS = """
-import os, signal
+import os
 import pytest
 from dataclasses import replace
 from conftest import Server
@@ -132,8 +130,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def recorded(pytester: pytest.Pytester, temporary: Path) -> None:
     require("Xtigervnc")
     require("xterm")
-    turns = scripted_conftest('[TypeText("it")]')
-    pytester.makeconftest("import select\n" + turns + CONFTEST)
+    pytester.makeconftest(scripted_conftest('[TypeText("it")]') + CONFTEST)
     pytester.makepyfile(test_it=TESTS)
     options = ("--vnc-record=rewrite", "-k", "test_first")
     pytester.runpytest_subprocess(*DESKTOP, *options).assert_outcomes(passed=1)
@@ -185,10 +182,8 @@ def test_prestarted_desktop_ends_with_session(
 ) -> None:
     pytester.makepyfile(test_it=ENDING.format(statement=statement))
     assert pytester.runpytest_subprocess(*REPLAY, "-x").ret == code
-    deadline = Deadline(20.0)
-    while left_in(temporary) and deadline.remaining_s:
-        time.sleep(0.05)  # a supervisor whose session was killed reports nothing
-    assert not left_in(temporary)
+    # a supervisor whose session was killed reports nothing
+    wait_for(lambda: not left_in(temporary), "the end of the desktop")
 
 
 def test_only_first_worker_prestarts(recorded: None, pytester: pytest.Pytester) -> None:

@@ -280,8 +280,7 @@ def test_interrupt_while_collecting_prints_one_line(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout
         read_url(process.stdout)
-        while not (tmp_path / "collecting").exists():
-            assert process.poll() is None
+        wait_for((tmp_path / "collecting").exists, "the collection")
         os.killpg(process.pid, signal.SIGINT)
         output = process.stdout.read()
     assert output == "ended\n"
