@@ -9,12 +9,10 @@ from pathlib import Path
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 
 SEGMENT = 0x18538067
-DURATION = 0x4489
 CLUSTER = 0x1F43B675
 TIME = 0xE7
 BLOCK = 0xA3
 CUE_POINT = 0xBB
-CUE_TIME = 0xB3
 CUE_POSITION = 0xF1
 PARENTS = {SEGMENT, CLUSTER, CUE_POINT, 0x1549A966, 0x1C53BB6B, 0xB7}
 
