@@ -512,16 +512,18 @@ class Course:
         return regions
 
     def _typed_at(self) -> Iterator[Region]:
-        """Yield where the newest step may have typed: at its point, and at the carets
-        before and after it.
+        """Yield where the newest step may have typed what Enter has taken away: at its
+        point, and at the carets before and after it.
         """
         step = self.newest_step
         if step is None or not isinstance(step.action, TypeText):
             return
+        if not step.action.press_enter and "\n" not in step.action.text:
+            return
         for x, y in points(step.action):
             yield Region(x, y, x + 1, y + 1)
         for part in (*step.screen.dynamic, *self.screen.dynamic):
-            if part.kind in ("caret", "blinks"):
+            if part.kind == "caret":
                 yield part.region
 
     def _places_of_values(self) -> Iterator[Region]:

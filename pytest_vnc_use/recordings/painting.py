@@ -30,7 +30,7 @@ blended edges are rounded.
 _CORNER_PX = 8
 """The size of a round corner, on a screen on which all is twice as large."""
 _ALIKE = 0.87
-"""The least likeness of a line to that elsewhere, 1 where each pixel is as much fainter:
+"""The smallest likeness of a line to that elsewhere, 1 where each pixel is as much fainter:
 "Slide 1" has 0.94 and 0.88 of itself at a fraction of a pixel, 0.81 of "Slide 2".
 """
 _SIGN_PX = (64, 64)
@@ -39,7 +39,10 @@ _PLAIN_LEVELS = 8
 """The largest difference of a level of a background with a faint pattern."""
 _FADE_LEVELS = 6
 """The largest difference of a level from the blend of two screens."""
-
+_BEARING_PX = 8
+"""The largest gap between a caret and the text that begins there, on a screen on which
+all is twice as large.
+"""
 
 Levels = npt.NDArray[np.float64]
 
@@ -121,17 +124,17 @@ def _is_made_of(part: slice, seen: Pixels, *screens: Pixels) -> bool:
     corner_px = _CORNER_PX if width > 4 * _CORNER_PX else 0
     inside = slice(corner_px, width - corner_px)
     rows = seen[:, inside]
-    is_own = (rows != rows[:, :1]).any(axis=1)
+    is_unknown = (rows != rows[:, :1]).any(axis=1)
     elsewhere: set[bytes] = set()
     for screen in screens:
         recorded = screen[:, inside]
         has_moved = (recorded != rows).any(axis=1)
-        is_own &= has_moved
+        is_unknown &= has_moved
         # rows like the one above, as of a box's sides, may still be in their place
         is_repeated = (recorded[1:] == recorded[:-1]).all(axis=1)
         has_moved[1:] |= is_repeated
         elsewhere.update(row.tobytes() for row in recorded[has_moved])
-    return all(row.tobytes() in elsewhere for row in rows[part][is_own[part]])
+    return all(row.tobytes() in elsewhere for row in rows[part][is_unknown[part]])
 
 
 def is_moved_text(
@@ -295,21 +298,20 @@ def is_typed(
     box: Region, typed_at: Iterable[Region], before: Pixels, seen: Pixels
 ) -> bool:
     """Return whether a box may show typed text that is gone, as of a field that Enter
-    empties: a line on the field's background, at a caret or a clicked point.
+    empties: a line on the field's background, that begins at a caret or left of a
+    clicked point.
 
-    Between the line and that place there is only background: a message beside the field
-    is beyond its border.
+    Between its end and that point there is only background: a message beside the field
+    is beyond its border, or begins to the right.
     """
     background = most_common(box.part_of(seen))
     if box.height > MAX_HEIGHT_PX or background != most_common(box.part_of(before)):
         return False
     for place in typed_at:
         row = (place.top + place.bottom) // 2
-        if not box.top <= row < box.bottom:
-            continue
-        left = min(box.right, place.right)
-        right = max(box.left, place.left)
-        between = seen[row, left:right]
-        if (between == between[:1]).all():
+        is_in_row = box.top <= row < box.bottom
+        begins_there = box.left <= place.right + _BEARING_PX
+        between = seen[row, box.right : place.left]
+        if is_in_row and begins_there and (between == background).all():
             return True
     return False

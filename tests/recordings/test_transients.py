@@ -324,6 +324,44 @@ def test_unknown_parts_typed_text_before_enter(
     assert (unknown == []) == is_known
 
 
+def open_to_right(shown: Pixels) -> Pixels:
+    """A page whose field has no border on its right side."""
+    _, top, right, bottom = FIELD
+    opened = shown.copy()
+    opened[top + 1 : bottom, right] = 0xFFFFFF
+    return opened
+
+
+LAMP = dynamic_region(Region(300, 178, 306, 194), "blinks")
+CARET = dynamic_region(Region(30, 28, 32, 44), "caret")
+
+
+@pytest.mark.parametrize(
+    ("action", "shown", "is_known"),
+    [
+        (TypeText("bread\n", 110, 35), page("bread", status="1 of 3"), True),
+        (TypeText("bread", press_enter=True), page("bread", status="1 of 3"), True),
+        (TypeText("bread", 110, 35), page("bread", status="1 of 3"), False),
+        (
+            TypeText("bread\n", 110, 35),
+            page(HINT, status="1 of 3", beside="it is too short"),
+            False,
+        ),
+        (TypeText("bread\n"), page(HINT, status="ERROR 500"), False),
+    ],
+    ids=["clicked", "caret", "no Enter", "right of click", "lamp"],
+)
+def test_unknown_parts_message_in_row_of_field_is_listed(
+    action: Action, shown: Pixels, *, is_known: bool
+) -> None:
+    screens = []
+    for pixels in TYPED:
+        opened = held(open_to_right(pixels))
+        screens.append(Screen(pixels=opened, dynamic=(CARET, LAMP)))
+    course = after_two_steps(screens, action)
+    assert (course.unknown_parts(open_to_right(shown)) == []) == is_known
+
+
 def accordion(opened_px: int, colour: str = "black", message: str = "") -> Pixels:
     """A part that is opened so far, with two headings below it; a message over it."""
     image = Image.new("RGB", SIZE, "white")
