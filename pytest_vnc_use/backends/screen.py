@@ -344,20 +344,20 @@ class NewestImage:
     """The PNG of the newest screen: while nothing changes, it is encoded once."""
 
     def __init__(self) -> None:
-        self._pixels: Pixels | None = None
-        self._png = b""
+        # one attribute: a thread may close the desktop while another one encodes
+        self._newest: tuple[Pixels, bytes] | None = None
 
     def encode(self, pixels: Pixels) -> bytes:
         """Return the PNG of a screen. Nothing may write to its pixels later."""
-        if self._pixels is None or not np.array_equal(pixels, self._pixels):
-            self._png = encode_png(pixels)
-            self._pixels = pixels
-        return self._png
+        newest = self._newest
+        if newest is None or not np.array_equal(pixels, newest[0]):
+            newest = (pixels, encode_png(pixels))
+            self._newest = newest
+        return newest[1]
 
     def forget(self) -> None:
         """Forget the screen, and free its memory."""
-        self._pixels = None
-        self._png = b""
+        self._newest = None
 
 
 class TransientFrames:
@@ -453,7 +453,7 @@ class Framebuffer:
 
     def release(self) -> None:
         """Drop the pixels, because others may keep the error of a test, and thereby this
-        object. Updates that still come are ignored.
+        object. What still comes after `fail` is ignored.
         """
         with self._condition:
             self._complete = False
@@ -467,6 +467,8 @@ class Framebuffer:
         been sent once.
         """
         with self._condition:
+            if self._error is not None:
+                return
             self._keep_transient(np.ones_like(self._activity.last_s, np.bool_))
             self._size = (width, height)
             self._pixels = np.zeros((height, width), np.uint32)
@@ -478,7 +480,7 @@ class Framebuffer:
     def apply(self, rectangles: Sequence[Rectangle]) -> None:
         """Draw one whole update; its rectangles must be on the screen."""
         with self._condition:
-            if not self._pixels.size:  # it is released
+            if self._error is not None:
                 return
             covered = np.zeros_like(self._activity.last_s, np.bool_)
             for area, _ in rectangles:

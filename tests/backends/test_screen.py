@@ -23,6 +23,7 @@ from pytest_vnc_use.backends.screen import (
     ActionWindow,
     Activity,
     Capture,
+    Framebuffer,
     PointerShape,
     SettleRules,
     TransientFrames,
@@ -30,6 +31,7 @@ from pytest_vnc_use.backends.screen import (
     regions,
 )
 from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.errors import ConnectionLost
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.types import Region
 from support.vnc_servers import VncServer, wait_for
@@ -43,6 +45,17 @@ def test_pointer_at_edge_is_cut(at: tuple[int, int], covered: int) -> None:
     shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
     drawn = shape.drawn_on(np.zeros((5, 5), np.uint32), *at)
     assert np.count_nonzero(drawn == 0x070707) == covered
+
+
+def test_resize_after_release_keeps_no_pixels() -> None:
+    screen = Framebuffer()
+    screen.resize(64, 48)
+    screen.fail(ConnectionLost("it is closed"))
+    screen.release()
+    screen.resize(640, 480)
+    assert not screen.pixels().size
+    with pytest.raises(ConnectionLost, match="it is closed"):
+        screen.last_capture()
 
 
 def test_resting_connection_gets_no_changes_until_refresh(
