@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -26,6 +26,17 @@ _FIRST_WORKER = "gw0"
 """The worker of pytest-xdist that prestarts: so all have one server more than workers."""
 
 
+class _Start(NamedTuple):
+    """The start of a desktop, in a thread, for the test of this name; the settings and
+    variables that its test must have.
+    """
+
+    name: str
+    settings: Settings
+    variables: Mapping[str, str]
+    desktop: Future[XvncDesktop]
+
+
 class Prestart:
     """What starts the desktop of the next test. The program is left out, as a fixture
     may prepare what it shows.
@@ -39,18 +50,15 @@ class Prestart:
         self._next: pytest.Item | None = None
         self._settings: Settings | None = None
         """The settings of the newest desktop."""
-        self._starting: Future[XvncDesktop] | None = None
-        """The start of a desktop, in a thread; None for none."""
-        self._name = ""
-        self._variables: Mapping[str, str] = {}
-        """The name of that desktop, and what it inherits."""
+        self._start: _Start | None = None
+        """The newest start, until its desktop is taken or ended."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> None:
         """Note which test runs, and which is the next."""
-        if self._starting and desktop_name(item) != self._name:
+        if self._start and desktop_name(item) != self._start.name:
             self.end()  # its test has not taken it
         self._item = item
         self._next = nextitem
@@ -59,7 +67,7 @@ class Prestart:
         """Start the next desktop once a replay has ended. What is left is to watch its
         end, and to stop its desktop.
         """
-        if isinstance(event, RunEnded) and not self._starting:
+        if isinstance(event, RunEnded) and not self._start:
             self._begin()
 
     def _begin(self) -> None:
@@ -77,40 +85,38 @@ class Prestart:
         # of two desktops with one name the second has its home at another path
         is_free = name != desktop_name(self._item)
         if worker == _FIRST_WORKER and is_free:
-            self._name = name
-            self._variables = _variables()
+            variables = _variables()
             current = {_CURRENT_TEST: f"{self._next.nodeid} (setup)"}
             executor = ThreadPoolExecutor(1)
-            self._starting = executor.submit(
-                leasing.prestart_desktop, settings, name, current
-            )
+            desktop = executor.submit(leasing.prestart_desktop, settings, name, current)
             executor.shutdown(wait=False)
+            self._start = _Start(name, settings, variables, desktop)
 
     def take(self, settings: Settings, name: str) -> XvncDesktop | None:
         """Return the desktop that was started for a test, without a program; None if
         there is none, or none that fits.
         """
-        expected = self._settings
         self._settings = settings
-        if not self._starting or not expected:
+        start = self._start
+        if not start:
             return None
-        fits = settings.app and leasing.starts_alike(expected, settings)
-        if fits and name == self._name and _variables() == self._variables:
+        fits = settings.app and leasing.starts_alike(start.settings, settings)
+        if fits and name == start.name and _variables() == start.variables:
             # what kept it from starting is raised by the start of a new one
             with suppress(Exception):
-                desktop = self._starting.result()
+                desktop = start.desktop.result()
                 desktop.connect()
-                self._starting = None
+                self._start = None
                 return desktop
         self.end()
         return None
 
     def end(self) -> None:
         """End the desktop that no test has taken, if there is one."""
-        if self._starting:
+        if self._start:
             with suppress(Exception):
-                self._starting.result().stop()
-            self._starting = None
+                self._start.desktop.result().stop()
+            self._start = None
 
     def pytest_sessionfinish(self) -> None:
         """End the desktop of a test that did not come."""

@@ -185,24 +185,19 @@ class ServiceJudge(ABC):
             timeout_s,
             report,
         )
-        if opinion is None:
-            return Verdict(
-                claim,
-                kind="unsure",
-                reason=_unreadable(reply),
-                frame=frame.ref,
-                model=reply.model,
-                usage=reply.usage,
-            )
-        region = self._grid(frame.ref).region(opinion.box_2d, frame.ref)
-        return Verdict(
+        verdict = Verdict(
             claim,
-            kind=opinion.verdict,
-            reason=opinion.reason,
-            region=region,
+            kind="unsure",
+            reason=_unreadable(reply),
             frame=frame.ref,
             model=reply.model,
             usage=reply.usage,
+        )
+        if opinion is None:
+            return verdict
+        region = self._grid(frame.ref).region(opinion.box_2d, frame.ref)
+        return replace(
+            verdict, kind=opinion.verdict, reason=opinion.reason, region=region
         )
 
     def read(
