@@ -126,9 +126,9 @@ class ClosedGates:
         self._circumstances = circumstances
         self._planner = planner
         # What a model did with other values would take the place of regions that a user
-        # has said. A reviewer may have a model continue from any screen.
-        is_asked = course.allowances.review or course.other_values
-        self.live = None if is_asked else planner
+        # has stated. A reviewer may have a model continue from any screen.
+        continues_alone = not course.allowances.review and not course.other_values
+        self.live = planner if continues_alone else None
         """The planner that continues at the next closed gate; None for none."""
         self._bug = ""
         """The reviewer's text about a bug."""
