@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,17 @@ def _waiting_runs(options: str) -> WaitingRuns:
     return WaitingRuns(Path(settings.runs_dir), argv, settings.policy)
 
 
+def _handle_signals() -> None:
+    """End the desk by SIGTERM, or as its terminal is closed, as by Ctrl-C. Its sessions
+    are none of the terminal's, so they are interrupted by the desk alone.
+    """
+    for name in ("SIGHUP", "SIGTERM"):
+        ending = getattr(signal, name, None)  # Windows has no SIGHUP
+        # nohup ignores it
+        if ending and signal.getsignal(ending) is signal.SIG_DFL:
+            signal.signal(ending, signal.default_int_handler)
+
+
 def _ui(arguments: argparse.Namespace) -> int:
     check_user("cua-vnc ui needs", "Use pytest in CI")
     from pytest_vnc_use.ui.commits import CommitReview
@@ -135,6 +147,7 @@ def _ui(arguments: argparse.Namespace) -> int:
     desk.waiting = waiting
     desk.review = review
     try:
+        _handle_signals()
         server = DeskServer(
             desk, arguments.host, arguments.port, arguments.cert, arguments.key
         )
@@ -165,6 +178,7 @@ def serve_edit(test: str, gate: str, options: Sequence[str]) -> int:
     runner = PytestRunner([test], options)
     desk = Desk(runner)
     try:
+        _handle_signals()
         server = DeskServer(desk)
         runner.connect(server.session_url, desk.session_token)
         print(f"act at {server.url}", flush=True)

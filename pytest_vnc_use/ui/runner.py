@@ -19,6 +19,8 @@ VARIABLE = "VNC_DESK_SESSION"
 """Names the file, readable by this user only, from which a session reads where its desk
 is: [url, token].
 """
+_STOPPED_WITHIN_S = 30.0
+"""The time that an interrupted session may take to end its fixtures."""
 
 
 class PytestRunner:
@@ -87,13 +89,15 @@ class PytestRunner:
             self._process.send_signal(ending)
 
     def close(self) -> None:
-        """End the session, and forget who may connect."""
+        """End the session, and forget who may connect. A second Ctrl-C ends the wait for
+        its teardown.
+        """
         self.on_end = lambda: None
-        self.stop()
         if self._process:
             try:
-                self._process.wait(30)
-            except subprocess.TimeoutExpired:
+                self.stop()
+                self._process.wait(_STOPPED_WITHIN_S)
+            except (subprocess.TimeoutExpired, KeyboardInterrupt):
                 self._process.kill()
         self._directory.cleanup()
 
@@ -106,7 +110,7 @@ class PytestRunner:
             env=environment,
             stdin=subprocess.DEVNULL,
             # Ctrl-C of the terminal would reach it beside the signal of `stop`
-            start_new_session=self._is_collecting,
+            start_new_session=True,
         )
         threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
 

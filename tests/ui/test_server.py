@@ -287,6 +287,55 @@ def test_interrupt_while_collecting_prints_one_line(tmp_path: Path) -> None:
     assert process.returncode == 130
 
 
+ENDS_SLOWLY = """
+import os, pathlib, signal, threading, time
+import pytest
+COUNT = pathlib.Path("interrupts")
+def note(*_):
+    with COUNT.open("a") as file:
+        file.write("1")
+    if COUNT.read_text() == "1":
+        raise KeyboardInterrupt
+@pytest.fixture
+def slow():
+    yield
+    time.sleep(float(os.environ["ENDS_IN_S"]))
+def test_it(slow):
+    signal.signal(signal.SIGINT, note)
+    pathlib.Path("running").touch()
+    threading.Event().wait(60)
+"""
+
+
+@contextmanager
+def running_slowly(directory: Path, ends_in_s: int) -> Iterator[subprocess.Popen[str]]:
+    """Yield `cua-vnc ui`, in a process group, while it runs a test that ends slowly."""
+    (directory / "test_it.py").write_text(ENDS_SLOWLY, encoding="utf-8")
+    with started(directory, "setsid", *UI, ENDS_IN_S=str(ends_in_s)) as (process, page):
+        while page.is_running:  # it lists the tests
+            page.read()
+        page.send(type="run", tests=[])
+        wait_for((directory / "running").exists, "the test")
+        yield process
+
+
+@pytest.mark.parametrize("ending", ["SIGINT", "SIGHUP", "SIGTERM"])
+def test_end_of_ui_interrupts_session_once(tmp_path: Path, ending: str) -> None:
+    """A terminal sends these signals to the whole process group."""
+    with running_slowly(tmp_path, 2) as process:
+        os.killpg(process.pid, signal.Signals[ending])
+        assert process.wait(WITHIN_S) == 130
+    assert (tmp_path / "interrupts").read_text() == "1"
+
+
+def test_second_interrupt_of_ui_ends_session(tmp_path: Path) -> None:
+    with running_slowly(tmp_path, 60) as process:
+        process.send_signal(signal.SIGINT)
+        wait_for((tmp_path / "interrupts").exists, "the teardown")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WITHIN_S) == 130
+
+
 def test_page_says_that_pytest_found_no_tests(tmp_path: Path) -> None:
     with started(tmp_path, *UI, "--options=--no-such-option") as (_, page):
         page.send(type="run", tests=[])
