@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Generic, TypeVar, get_args
@@ -47,6 +48,17 @@ T = TypeVar("T")
 
 JUDGE_TIMEOUT_S = 60.0
 _LATE_S = 2.0
+
+
+@contextmanager
+def _releasing_on_error(*frames: Frame) -> Iterator[None]:
+    """Release frames on an error, which others may keep, and thereby the frames."""
+    try:
+        yield
+    except BaseException:
+        for frame in frames:
+            frame.release()
+        raise
 
 
 def judge_claim(
@@ -158,23 +170,24 @@ def answer_question(
     A judge that reads values answers in text; any other returns `holds: …`, `fails: …`
     or `unsure: …`.
     """
-    if not isinstance(judge, Reader):
-        verdict = judge_claim(
+    with _releasing_on_error(frame):
+        if not isinstance(judge, Reader):
+            verdict = judge_claim(
+                judge,
+                question,
+                frame,
+                report=report,
+            )
+            return f"{verdict.kind}: {verdict.reason}"
+        answer = Form.of(str).read(
             judge,
             question,
             frame,
+            timeout_s=JUDGE_TIMEOUT_S,
             report=report,
         )
-        return f"{verdict.kind}: {verdict.reason}"
-    answer = Form.of(str).read(
-        judge,
-        question,
-        frame,
-        timeout_s=JUDGE_TIMEOUT_S,
-        report=report,
-    )
-    value = "unsure" if answer.value is None else answer.value
-    return f"{value}: {answer.reason}"
+        value = "unsure" if answer.value is None else answer.value
+        return f"{value}: {answer.reason}"
 
 
 def check_asked(
@@ -462,6 +475,11 @@ def extract(
         raise SettingsError(f"`question` must name the value to read, got {question!r}")
     session.watch_end()
     frame = session.controller.frame()
+    with _releasing_on_error(frame):
+        return _read_value(session, form, question, frame)
+
+
+def _read_value(session: Session, form: Form[T], question: str, frame: Frame) -> T:
     declared = session.secrets.declared
     reading = form.read(
         session.judge,
@@ -516,14 +534,15 @@ def _judge_now(
 ) -> Verdict:
     # A recording knows the claim by the names of its values.
     asked = claim if session.recorded_test else fill(claim, session.values)
-    verdict = judge_claim(
-        session.judge,
-        asked,
-        frame,
-        votes=_votes(session, votes),
-        timeout_s=session.settings.max_seconds,
-        report=session.emit,
-    )
+    with _releasing_on_error(frame):
+        verdict = judge_claim(
+            session.judge,
+            asked,
+            frame,
+            votes=_votes(session, votes),
+            timeout_s=session.settings.max_seconds,
+            report=session.emit,
+        )
     return replace(verdict, claim=claim)
 
 
@@ -538,7 +557,8 @@ def _remember(
     judged: Verdict = session.secrets.everything.hide_in(verdict)
     # after hiding: half a secret would not be recognised
     judged = replace(judged, reason=cut(judged.reason))
-    session.record(Judged(judged), frames)
+    with _releasing_on_error(*frames):
+        session.record(Judged(judged), frames)
     shown = replace(judged, claim=fill(judged.claim, session.values))
     session.verdicts.append(shown)
     return shown

@@ -33,8 +33,8 @@ class Frame:
     `taken_at` is that time on the monotonic clock. `moving` is where the screen always
     changes (a spinner, a video). `pixels` are the pixels of the PNG as an array of
     shape (height, width), with blue in the lowest byte and any value in the highest.
-    They are None if they were not available when the frame was taken. Code must not
-    write to them. `redacted` are the boxes over typed secrets, which no comparison
+    They are None if they were not available when the frame was taken, or are released.
+    Code must not write to them. `redacted` are the boxes over typed secrets, which no comparison
     reads.
     """
 
@@ -44,6 +44,12 @@ class Frame:
     moving: tuple[Region, ...] = field(default=(), compare=False)
     pixels: object = field(default=None, compare=False, repr=False)
     redacted: tuple[Region, ...] = field(default=(), compare=False)
+
+    def release(self) -> None:
+        """Drop the pixels, because others may keep an error, and thereby this frame.
+        They can still be decoded from the PNG.
+        """
+        object.__setattr__(self, "pixels", None)
 
 
 @dataclass(frozen=True)
