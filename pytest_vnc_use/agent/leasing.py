@@ -152,14 +152,14 @@ def starts_alike(one: Settings, other: Settings) -> bool:
 
 
 def prestart_desktop(
-    settings: Settings, name: str, environment: Mapping[str, str]
+    settings: Settings, name: str, variables: Mapping[str, str]
 ) -> XvncDesktop:
-    """Start a desktop and connect to it, for a `lease_desktop` to come. Raises
-    DesktopError, SettingsError.
+    """Start a desktop on TigerVNC and connect to it, for a `lease_desktop` to come;
+    `variables` as in `start_desktop`. Raises DesktopError, SettingsError.
     """
     from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-    desktop = start_desktop(settings, name, environment)
+    desktop = start_desktop(settings, name, variables)
     assert isinstance(desktop, XvncDesktop)
     try:
         desktop.connect()
@@ -250,10 +250,10 @@ def external_servers(settings: Settings) -> list[str]:
 
 
 def start_desktop(
-    settings: Settings, name: str = "", environment: Mapping[str, str] | None = None
+    settings: Settings, name: str = "", variables: Mapping[str, str] = os.environ
 ) -> ReachedDesktop:
     """Start a desktop without a program; `name` as in `lease_desktop`. On TigerVNC, the
-    program gets the `environment` too. Raises DesktopError, SettingsError.
+    program inherits these `variables`. Raises DesktopError, SettingsError.
     """
     withhold(settings.password_env, SERVER_KEY_VARIABLE)
     started: dict[str, Any] = {
@@ -285,7 +285,7 @@ def start_desktop(
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-            return XvncDesktop(**started, **desktop_options, environment=environment)
+            return XvncDesktop(**started, **desktop_options, variables=variables)
         case _:
             from pytest_vnc_use.backends import vnc
             from pytest_vnc_use.desktops.container import ContainerDesktop

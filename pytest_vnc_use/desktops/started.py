@@ -469,10 +469,16 @@ class StartedDesktop(ReachedDesktop):
         pinned: bool,
         name: str,
         home: Path | None,
+        variables: Mapping[str, str] = os.environ,
     ) -> None:
-        super().__init__(
-            SupervisedSession(environment, pinned=pinned, name=name, start_home=home)
+        session = SupervisedSession(
+            environment,
+            pinned=pinned,
+            name=name,
+            start_home=home,
+            variables=variables,
         )
+        super().__init__(session)
         self._files = _LocalReach(self._session)
         set_times(self._files.path)
 

@@ -135,9 +135,11 @@ def withhold(*names: str) -> None:
     _WITHHELD.update(names)
 
 
-def inheritable() -> dict[str, str]:
-    """Return the variables of this process that a desktop may inherit."""
-    return {name: value for name, value in os.environ.items() if name not in _WITHHELD}
+def inheritable(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables, such as those of this process, that a desktop may
+    inherit.
+    """
+    return {name: value for name, value in variables.items() if name not in _WITHHELD}
 
 
 def make_environment(
@@ -146,9 +148,10 @@ def make_environment(
     *,
     pinned: bool,
     is_copy: bool = False,
+    variables: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
-    """Return the environment of a new user: with its own directories in `directory`,
-    without a D-Bus session.
+    """Return the environment of a new user: the tester's `variables`, with its own
+    directories in `directory`, without a D-Bus session.
 
     If the home `is_copy`, what programs store about their user is read from there.
     Fonts, Python packages and caches are still those of the tester. With `pinned`,
@@ -163,7 +166,7 @@ def make_environment(
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     # there may be no home
     fonts = Path(
-        os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"),  # noqa: PTH111
+        variables.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"),  # noqa: PTH111
         "fonts",
     )
     fonts_link = paths["XDG_DATA_HOME"] / "fonts"
@@ -172,7 +175,7 @@ def make_environment(
     environment = {
         "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is
         "PYTHONUSERBASE": site.getuserbase(),
-        **inheritable(),
+        **inheritable(variables),
         "HOME": str(home),
     }
     environment |= {variable: str(path) for variable, path in paths.items()}
@@ -302,8 +305,9 @@ class SupervisedSession:
     `environment` is added to that of a new user, or with `as_tester` to the one of this
     process. With `pinned`, programs of the new user draw as on every other machine. The
     home is a copy of `start_home`, or empty. Sessions with the same `name` have their
-    home at the same path, one after the other; without a name the path is random. What
-    killed sessions have left behind is removed first. A session belongs to the process
+    home at the same path, one after the other; without a name the path is random.
+    `variables` are those of this process, or a copy of them from before. What killed
+    sessions have left behind is removed first. A session belongs to the process
     that made it: in a forked child it counts as stopped. Linux only.
     """
 
@@ -315,6 +319,7 @@ class SupervisedSession:
         pinned: bool = False,
         name: str = "",
         start_home: Path | None = None,
+        variables: Mapping[str, str] = os.environ,
     ) -> None:
         self.directory, self._lock = _make_locked_directory(name)
         self._processes: dict[str, Process] = {}
@@ -329,7 +334,7 @@ class SupervisedSession:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=inheritable(),
+                env=inheritable(variables),
                 start_new_session=True,
                 pass_fds=descriptors,
             )
@@ -343,13 +348,14 @@ class SupervisedSession:
             if start_home:
                 copy_home(start_home, self.home)
             if as_tester:
-                base = inheritable()
+                base = inheritable(variables)
             else:
                 base = make_environment(
                     self.directory,
                     self.home,
                     pinned=pinned,
                     is_copy=start_home is not None,
+                    variables=variables,
                 )
             self.environment = {**base, **environment}
             remove_leftovers()

@@ -52,9 +52,9 @@ class XvncDesktop(StartedDesktop):
 
     The VNC server is ready when it sends its greeting, the window manager when it
     reports that it runs, and the program when it has changed the screen. `size` is in
-    pixels. `environment` is added to that of the program. With `pinned=False` programs
-    draw as the user of this machine has configured it. The programs' home is a copy of
-    the directory `home`, or empty.
+    pixels. `environment` is added to that of the program, which inherits `variables`.
+    With `pinned=False` programs draw as the user of this machine has configured it. The
+    programs' home is a copy of the directory `home`, or empty.
 
     The VNC server listens only on a unix socket in a private directory. So no other
     program can take its port first, and no other machine or user can reach it. It still
@@ -81,6 +81,7 @@ class XvncDesktop(StartedDesktop):
         pinned: bool = True,
         name: str = "",
         home: Path | None = None,
+        variables: Mapping[str, str] = os.environ,
     ) -> None:
         check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
@@ -89,7 +90,9 @@ class XvncDesktop(StartedDesktop):
                 "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc'"
                 " is on PATH): apt-get install tigervnc-standalone-server"
             )
-        super().__init__(environment or {}, pinned=pinned, name=name, home=home)
+        super().__init__(
+            environment or {}, pinned=pinned, name=name, home=home, variables=variables
+        )
         self._timeout_s = start_timeout_s
         self._screen: VNCController | None = None
         # 8 characters: VNC's password check uses no more

@@ -56,8 +56,10 @@ def lease_for_test(
     settings = replace(settings, app=str(command))
     test = desktop_name(item)
     runs_tasks = "vnc_agent" in request.fixturenames
+    prestart = request.config.stash[PRESTART]
+    prestart.settings = settings
     if settings.scope == "test":
-        prestarted = request.config.stash[PRESTART].take(settings, test)
+        prestarted = prestart.take(settings, test)
         desktop = _lease(settings, item.nodeid, test, prestarted, runs_tasks=runs_tasks)
         yield leasing.browsable(settings, desktop)
         desktop.stop()

@@ -46,10 +46,10 @@ class Prestart:
     """
 
     def __init__(self) -> None:
+        self.settings: Settings | None = None
+        """The settings of the newest desktop."""
         self._item: pytest.Item | None = None
         self._next: pytest.Item | None = None
-        self._settings: Settings | None = None
-        """The settings of the newest desktop."""
         self._start: _Start | None = None
         """The newest start, until its desktop is taken or ended."""
 
@@ -71,7 +71,7 @@ class Prestart:
             self._begin()
 
     def _begin(self) -> None:
-        settings = self._settings
+        settings = self.settings
         if not settings or not self._item or not self._next:
             return
         if not needs_desktop(self._next):
@@ -85,10 +85,13 @@ class Prestart:
         # of two desktops with one name the second has its home at another path
         is_free = name != desktop_name(self._item)
         if worker == _FIRST_WORKER and is_free:
+            # copied here: the test may change them while the desktop starts
             variables = _variables()
-            current = {_CURRENT_TEST: f"{self._next.nodeid} (setup)"}
+            next_test = {_CURRENT_TEST: f"{self._next.nodeid} (setup)"}
             executor = ThreadPoolExecutor(1)
-            desktop = executor.submit(leasing.prestart_desktop, settings, name, current)
+            desktop = executor.submit(
+                leasing.prestart_desktop, settings, name, {**variables, **next_test}
+            )
             executor.shutdown(wait=False)
             self._start = _Start(name, settings, variables, desktop)
 
@@ -96,7 +99,6 @@ class Prestart:
         """Return the desktop that was started for a test, without a program; None if
         there is none, or none that fits.
         """
-        self._settings = settings
         start = self._start
         if not start:
             return None

@@ -115,6 +115,40 @@ def test_ends(): ...
 
 def test_last(): ...
 """
+BODY = """
+from test_it import printed
+
+def test_first(vnc_agent, monkeypatch):
+    vnc_agent.run("Type it", expect=None, recording="typed")
+    monkeypatch.setenv("WHICH", "first")
+
+def test_second(note, vnc_desktop):
+    assert not printed(vnc_desktop, "WHICH")
+"""
+SHARED = """
+import os
+from dataclasses import replace
+from pathlib import Path
+import pytest
+
+task = pytest.mark.vnc_task("Type it", expect=None, recording="typed")
+
+@task
+def test_alone(): ...
+
+class TestShared:
+    @pytest.fixture
+    def vnc_settings(self, vnc_settings):
+        return replace(vnc_settings, scope="module")
+
+    def test_first(self, vnc_desktop): ...
+
+    @task
+    def test_second(self): ...
+
+    def test_third(self, vnc_desktop):
+        assert len([*Path(os.environ["TMPDIR"]).glob("*/lock")]) == 1
+"""
 
 
 @pytest.fixture
@@ -195,3 +229,18 @@ def test_only_first_worker_prestarts(recorded: None, pytester: pytest.Pytester) 
         ["test_same", "before", "gw0"],
         ["test_same", "new", "gw1"],
     ]
+
+
+def test_prestarted_desktop_has_no_variable_of_body(
+    recorded: None, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(test_body=BODY)
+    pytester.runpytest_subprocess(*REPLAY, "test_body.py").assert_outcomes(passed=2)
+    assert noted(pytester) == [["test_second", "before", "alone"]]
+
+
+def test_no_desktop_is_prestarted_beside_shared(
+    recorded: None, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(test_shared=SHARED)
+    pytester.runpytest_subprocess(*REPLAY, "test_shared.py").assert_outcomes(passed=4)
