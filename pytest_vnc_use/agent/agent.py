@@ -778,8 +778,10 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""
-        self._session.models.close()
-        self._session.connection.close()
+        try:
+            self._session.models.close()
+        finally:  # a planner is the user's code
+            self._session.connection.close()
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -751,7 +751,9 @@ class VNCController:
                 if self._closed.wait(_RETRY_DELAY_S):
                     raise lost from exc
         with self._closing:
+            lost_connection = self._connection
             self.attach(connection)
+            lost_connection.close()  # errors may keep it, and thereby its screen
             changed = "the run had closed the desktop" if self._closed.is_set() else ""
             if (self.name, self.size) != (name, size):
                 now_w, now_h = self.size

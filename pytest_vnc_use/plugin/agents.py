@@ -469,7 +469,7 @@ def agent_of_test(
         state.agent = None
         if watcher:
             watcher.close()
-        agent.close()
         terminal.close_line(config)
+        agent.close()
     if failure := agent.unmet():
         raise failure  # of a check made outside the test's call

@@ -158,6 +158,23 @@ def test_time_limit_closes_controller_that_hangs(
     assert controller.closed
 
 
+class StuckPlanner(ListPlanner):
+    def end_run(self) -> None:
+        raise OSError("its service does not answer")
+
+
+def test_close_ends_connection_if_planner_fails(
+    controller: PaintedController, tmp_path: Path
+) -> None:
+    settings = Settings(runs_dir=str(tmp_path))
+    planner = StuckPlanner([finished()])
+    agent = VncUseAgent(settings=settings, controller=controller, planner=planner)
+    agent.run("look")
+    with pytest.raises(OSError, match="its service"):
+        agent.close()
+    assert controller.closed
+
+
 def test_long_wait_is_cut_to_time_limit(
     agent_of: AgentOf, controller: PaintedController
 ) -> None:

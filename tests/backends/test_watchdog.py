@@ -83,8 +83,10 @@ def test_lost_connection_is_replaced_once(
 ) -> None:
     watchdog = watch(line)
     before = watchdog.frame()
+    lost_screen = watchdog.screen
     line.cut()
     assert watchdog.frame() == before
+    assert not lost_screen.pixels().size, "errors keep it"
     act_and_look(watchdog, CLICK)
     assert line.from_client.count(PRESS) == 1
     seen_s = watchdog.frame().taken_at
