@@ -638,6 +638,7 @@ def frames_within(controller: Controller, within_s: float) -> Iterator[Frame]:
             return
         last = frame.ref
         left_s = deadline.remaining_s
-        if not controller.wait_changed(frame.taken_at, left_s):
-            return
-        controller.settle()
+        with _releasing_on_error(frame):
+            if not controller.wait_changed(frame.taken_at, left_s):
+                return
+            controller.settle()

@@ -46,6 +46,8 @@ class UserJudge:
     def judge(self, claim, frame, *, timeout_s, report):
         if claim == "outage":
             raise ModelUnavailable("overloaded")
+        if claim == "lost":
+            self.lose_desktop()
         return Verdict(claim, "fails", "it does not")
 
     def read(self, question, schema, frame, *, timeout_s, report):
@@ -68,8 +70,8 @@ def test_click(vnc_agent, how):
 CLAIMS = """
 import pytest
 
-@pytest.mark.parametrize("how", ["first", "verify", "outage", "extract"])
-def test_screen(vnc_agent, how):
+@pytest.mark.parametrize("how", ["first", "verify", "outage", "extract", "lost"])
+def test_screen(vnc_agent, vnc_judge, how):
     vnc_agent.screenshot()
     if how == "verify":
         vnc_agent.verify("it holds")
@@ -77,6 +79,9 @@ def test_screen(vnc_agent, how):
         vnc_agent.verify("outage")
     elif how == "extract":
         vnc_agent.extract(int, "how many?")
+    elif how == "lost":
+        vnc_judge.lose_desktop = vnc_agent.controller.close
+        vnc_agent.verify("lost", within_s=5)
 """
 SIZE = (1440, 900)
 SCREEN_BYTES = 4 * SIZE[0] * SIZE[1]
@@ -127,5 +132,5 @@ def test_ended_replay_holds_no_screen(tmp_path: Path) -> None:
 
 
 def test_failed_claim_holds_no_screen(tmp_path: Path) -> None:
-    added = added_by_tests(tmp_path, CLAIMS, [((), " 3 failed, 1 passed")])
+    added = added_by_tests(tmp_path, CLAIMS, [((), " 4 failed, 1 passed")])
     assert max(added.values()) < SCREEN_BYTES / 2, added
