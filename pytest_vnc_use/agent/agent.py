@@ -242,7 +242,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def can_ask(self) -> bool:
-        """Return whether a user can be asked about an action."""
+        """Whether a user can be asked about an action."""
         return self._session.can_ask
 
     @_noting_tool_failures

@@ -123,8 +123,8 @@ def lease_desktop(
 
     `holder` is the name that other waiting tests see. A desktop that is started has its
     home at a path that follows from `name`. For a user who `runs_tasks`, the engine is
-    imported while the program starts. One that is `prestarted` is the desktop. Raises
-    DesktopError, SettingsError.
+    imported while the program starts. A `prestarted` desktop is leased in place of a new
+    one. Raises DesktopError, SettingsError.
     """
     desktop = prestarted
     try:

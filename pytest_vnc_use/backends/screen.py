@@ -182,9 +182,9 @@ class SettleRules:
 
     A first change is awaited until `first_change_s` after the action began, or after a
     button was pressed or released. Then the screen must be stable for `stable_s`; moving
-    tiles do not count. A button that only
-    shows its press has not answered yet. Nor has a line that only shows the typed text.
-    With `any_change` both are enough. `limit_s` limits the whole wait.
+    tiles do not count. A button that only shows its press has not answered yet. Nor has
+    a line that only shows the typed text. With `any_change` both are enough. `limit_s`
+    limits the whole wait.
     """
 
     first_change_s: float = 0.5

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _CURRENT_TEST = "PYTEST_CURRENT_TEST"
 _FIRST_WORKER = "gw0"
-"""The worker of pytest-xdist that prestarts: so all have one server more than workers."""
+"""The only worker of pytest-xdist that prestarts: a session has at most one server more
+than workers.
+"""
 
 
 class _Start(NamedTuple):
@@ -38,11 +40,11 @@ class _Start(NamedTuple):
 
 
 class Prestart:
-    """What starts the desktop of the next test. The program is left out, as a fixture
-    may prepare what it shows.
+    """The start of the next test's desktop, without the program, as a fixture may still
+    prepare what that shows.
 
-    The next test is expected to have the settings and variables of the one that ends.
-    If it has others, it gets a new desktop, and this one ends.
+    The next test is expected to have the settings and variables of the current one. If
+    it has others, it gets a new desktop, and the prestarted one ends.
     """
 
     def __init__(self) -> None:
@@ -64,8 +66,8 @@ class Prestart:
         self._next = nextitem
 
     def observe(self, event: RunEvent) -> None:
-        """Start the next desktop once a replay has ended. What is left is to watch its
-        end, and to stop its desktop.
+        """Start the next desktop once a replay has ended. Then the test only watches the
+        screen, and stops its own desktop.
         """
         if isinstance(event, RunEnded) and not self._start:
             self._begin()
@@ -121,16 +123,16 @@ class Prestart:
             self._start = None
 
     def pytest_sessionfinish(self) -> None:
-        """End the desktop of a test that did not come."""
+        """End the desktop of a test that did not run."""
         self.end()
 
 
 PRESTART = pytest.StashKey[Prestart]()
-"""What prestarts, in the stash of the session's config."""
+"""The one of the session, in the stash of its config."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register what prestarts."""
+    """Register the plugin that prestarts desktops."""
     prestart = Prestart()
     config.stash[PRESTART] = prestart
     config.pluginmanager.register(prestart, "vnc_use_prestarts")

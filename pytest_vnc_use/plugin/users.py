@@ -250,13 +250,12 @@ def _answer_at_terminal(question: Question) -> Answer:
 
 
 def _value_answer(names: list[str]) -> Answer:
-    """Return which value the screen shows; no where none was named."""
-    name = names[0] if len(names) == 1 else ""
-    if len(names) > 1:
-        name = input(f"Which one ({', '.join(names)})? > ").strip()
-    while name and name not in names:
+    """Return which of the values the screen shows; no if the user names none."""
+    if len(names) < 2:
+        return Answer("value", names[0]) if names else NO
+    prompt = f"Which one ({', '.join(names)})? > "
+    while (name := input(prompt).strip()) and name not in names:
         sys.stdout.write(sanitize(f"No value {name!r} is offered.\n", str))
-        name = input(f"Which one ({', '.join(names)})? > ").strip()
     return Answer("value", name) if name else NO
 
 

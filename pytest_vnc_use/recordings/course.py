@@ -254,7 +254,7 @@ class Course:
 
     @property
     def other_values(self) -> dict[str, str]:
-        """The values that are other than recorded: for each name what it is, and was."""
+        """The values that differ from the recorded ones: for each name, both as text."""
         return other_values(self.segment.values, self.values)
 
     @property

@@ -30,8 +30,8 @@ blended edges are rounded.
 _CORNER_PX = 8
 """The size of a round corner, on a screen on which all is twice as large."""
 _ALIKE = 0.87
-"""The smallest likeness of a line to that elsewhere, 1 where each pixel is as much fainter:
-"Slide 1" has 0.94 and 0.88 of itself at a fraction of a pixel, 0.81 of "Slide 2".
+"""The smallest likeness of a line to the same one elsewhere; 1 if it is only fainter.
+"Slide 1" has 0.94 and 0.88 to itself at a fraction of a pixel, 0.81 to "Slide 2".
 """
 _SIGN_PX = (64, 64)
 """The largest sign that turns, on a screen on which all is twice as large."""
@@ -117,8 +117,8 @@ def is_sliding(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
 
 
 def _is_made_of(part: slice, seen: Pixels, *screens: Pixels) -> bool:
-    """Return whether some rows are plain, or rows of the screens in their place or from
-    another one, where they are not now; but for their ends, which may be cut round.
+    """Return whether each row of a part is plain, or one of the screens': in its place,
+    or from where it is not now. The ends of rows are left out, as corners may be round.
     """
     width = seen.shape[1]
     corner_px = _CORNER_PX if width > 4 * _CORNER_PX else 0
@@ -194,18 +194,18 @@ def _places_of(
     height, width = screen.shape
     row = Region(0, line.top, width, line.bottom)
     column = Region(line.left, 0, line.right, height)
-    for way in (row, column):
-        left, top = _place_in(_ink(way.part_of(screen), background), drawn)
+    for strip in (row, column):
+        left, top = _place_in(_ink(strip.part_of(screen), background), drawn)
         corner = Region(0, 0, line.width, line.height)
-        yield corner.moved(way.left + left, way.top + top)
+        yield corner.moved(strip.left + left, strip.top + top)
 
 
-def _place_in(way: Levels, drawn: Levels) -> tuple[int, int]:
-    """Return the column and the row at which a way is most like a drawing, by the sum
-    of the channels alone.
+def _place_in(strip: Levels, drawn: Levels) -> tuple[int, int]:
+    """Return the column and the row at which a strip of the screen is most like a
+    drawing. Only the sum of the channels is compared.
     """
     drawn = drawn.sum(axis=2)
-    places = sliding_window_view(way.sum(axis=2), drawn.shape)
+    places = sliding_window_view(strip.sum(axis=2), drawn.shape)
     shared = np.einsum("yxij,ij->yx", places, drawn)
     sizes = np.einsum("yxij,yxij->yx", places, places)
     alike = shared / np.sqrt(np.maximum(sizes, 1))
@@ -301,8 +301,8 @@ def is_typed(
     empties: a line on the field's background, that begins at a caret or left of a
     clicked point.
 
-    Between its end and that point there is only background: a message beside the field
-    is beyond its border, or begins to the right.
+    Between its end and that point there is only background. A message beside the field
+    is outside the field's border, or begins further to the right.
     """
     background = most_common(box.part_of(seen))
     if box.height > MAX_HEIGHT_PX or background != most_common(box.part_of(before)):

@@ -23,8 +23,8 @@ _NOTHING_WRITTEN = "so nothing is written"
 
 
 def other_values(recorded: Values, values: Values) -> dict[str, str]:
-    """Return the values that are other than recorded: for each name what it is, and
-    was.
+    """Return the values that differ from the recorded ones: for each name, both as
+    text.
     """
     others = {}
     for name, was in recorded.items():

@@ -245,7 +245,7 @@ class Link:
         try:
             for text in self._websocket:
                 message = json.loads(text)
-                # to who listens for a question's answers, else to this process
+                # to the listener of a question, else to this process
                 receive = self._listeners.get(message.get("id", ""), self._obey)
                 receive(message)
         except (OSError, WebSocketException):
