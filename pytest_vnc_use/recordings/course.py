@@ -498,7 +498,10 @@ class Course:
         targets: list[Point] = []
         for number in range(self._next):
             targets += self.segment.points_at(number)
-        passage = Passage(beside, targets, tuple(self._typed_at()))
+        step = self.newest_step
+        has_typed = step is not None and isinstance(step.action, TypeText)
+        typed_at = tuple(self._typed_at())
+        passage = Passage(beside, targets, has_typed, typed_at)
         regions = []
         for part in unknown_parts(transient, known, left_out):
             if not passage.shows(part, transient):

@@ -50,11 +50,13 @@ Levels = npt.NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Passage:
     """The way from one recorded screen to the next: both `screens`, also as accepted,
-    the points at which the steps so far acted, and where the newest one has typed.
+    the points at which the steps so far acted, whether the newest one has typed, and
+    where.
     """
 
     screens: Sequence[Pixels]
     acted_at: Sequence[Point] = ()
+    has_typed: bool = False
     typed_at: Sequence[Region] = ()
 
     def shows(self, box: Region, seen: Pixels) -> bool:
@@ -62,7 +64,7 @@ class Passage:
         for screen in self.screens:
             if is_recoloured(box, self.acted_at, screen, seen):
                 return True
-            if is_typed(box, self.typed_at, screen, seen):
+            if self.has_typed and is_typed(box, self.typed_at, screen, seen):
                 return True
         return (
             is_sliding(box, self.screens, seen)
@@ -299,7 +301,7 @@ def is_typed(
 ) -> bool:
     """Return whether a box may show typed text that is gone, as of a field that Enter
     empties: a line on the field's background, that begins at a caret or left of a
-    clicked point.
+    clicked point, or ends at a terminal's caret, which has moved with it.
 
     Between its end and that point there is only background. A message beside the field
     is outside the field's border, or begins further to the right.
@@ -307,6 +309,8 @@ def is_typed(
     background = most_common(box.part_of(seen))
     if box.height > MAX_HEIGHT_PX or background != most_common(box.part_of(before)):
         return False
+    if _ends_with_block(box.part_of(seen)):
+        return True
     for place in typed_at:
         row = (place.top + place.bottom) // 2
         is_in_row = box.top <= row < box.bottom
@@ -315,3 +319,13 @@ def is_typed(
         if is_in_row and begins_there and (between == background).all():
             return True
     return False
+
+
+def _ends_with_block(line: Pixels) -> bool:
+    """Return whether a line ends with a terminal's caret: one colour all over a cell,
+    which is half as wide as it is high.
+    """
+    height = len(line)
+    is_caret = (line == line[0, -1]).all(axis=0)
+    width = int(is_caret[::-1].cumprod().sum())
+    return height / 3 <= width <= height * 2 / 3

@@ -362,6 +362,38 @@ def test_unknown_parts_message_in_row_of_field_is_listed(
     assert (course.unknown_parts(open_to_right(shown)) == []) == is_known
 
 
+def pager(command: str, *, caret: bool = True) -> Pixels:
+    """The last lines of a terminal: a text, and a command that is typed, with the
+    caret, a block, behind it.
+    """
+    image = Image.new("RGB", SIZE, "white")
+    pen = ImageDraw.Draw(image)
+    pen.text((2, 162), "line 23", "black")
+    pen.text((2, 182), command, "black")
+    left = 2 + 6 * len(command)
+    if caret:
+        pen.rectangle((left, 180, left + 5, 193), fill="black")
+    return numbers(image)
+
+
+@pytest.mark.parametrize(
+    ("action", "shown", "is_known"),
+    [
+        (TypeText("/pears\n"), pager("/pears"), True),
+        (TypeText("30n"), pager(":30"), True),
+        (TypeText("/pears\n"), pager("not found", caret=False), False),
+        (PAY, pager("/pears"), False),
+    ],
+    ids=["searched", "without Enter", "message", "not typed"],
+)
+def test_unknown_parts_typed_line_ends_with_block(
+    action: Action, shown: Pixels, *, is_known: bool
+) -> None:
+    screens = [screen_of(pager(":")) for _ in TYPED]
+    unknown = after_two_steps(screens, action).unknown_parts(shown)
+    assert (unknown == []) == is_known
+
+
 def accordion(opened_px: int, colour: str = "black", message: str = "") -> Pixels:
     """A part that is opened so far, with two headings below it; a message over it."""
     image = Image.new("RGB", SIZE, "white")
