@@ -33,8 +33,8 @@ _ALIKE = 0.87
 """The smallest likeness of a line to the same one elsewhere; 1 if it is only fainter.
 "Slide 1" has 0.94 and 0.88 to itself at a fraction of a pixel, 0.81 to "Slide 2".
 """
-_SIGN_PX = (64, 64)
-"""The largest sign that turns, on a screen on which all is twice as large."""
+_SIGN_PX = (80, 80)
+"""The largest sign that turns or moves, on a screen on which all is twice as large."""
 _PLAIN_LEVELS = 8
 """The largest difference of a level of a background with a faint pattern."""
 _FADE_LEVELS = 6
@@ -145,10 +145,10 @@ def is_moved_text(
     seen: Pixels,
     targets: Iterable[Point] = (),
 ) -> bool:
-    """Return whether a box is of a line of text that one of the screens has, in its
-    place or further along its row or column, where it is not now. On its way a line may
-    be drawn at a fraction of a pixel, and is no stronger than on any screen, except on
-    a target that is pointed at.
+    """Return whether a box is of a line of text, or of a sign, that one of the screens
+    has, in its place or further along its row or column, where it is not now. On its
+    way it may be drawn at a fraction of a pixel, and is no stronger than on any screen,
+    except on a target that is pointed at.
     """
     background = most_common(box.part_of(seen))
     is_drawn = np.abs(_ink(box.part_of(seen), background)).max(axis=2) > _PLAIN_LEVELS
@@ -156,7 +156,7 @@ def is_moved_text(
         return False
     # without the place that it has left
     line = box_of(is_drawn).moved(box.left, box.top)
-    if line.height > MAX_HEIGHT_PX:
+    if line.height > MAX_HEIGHT_PX and not line.is_within(_SIGN_PX):
         return False
     drawn = _ink(line.part_of(seen), background)
     strongest = max(_strength(line, screen) for screen in screens)

@@ -494,6 +494,29 @@ def test_is_moved_text_other_line_is_message(shown: Pixels, *, is_known: bool) -
     assert is_moved_text(box, screens, shown) is is_known
 
 
+def arrow_at(left: float, *, points_left: bool = True) -> Pixels:
+    """A large arrow, also at a fraction of a pixel."""
+    finer = 8
+    tip, end = (0, 36) if points_left else (36, 0)
+    corners = [(left + end, 60), (left + tip, 96), (left + end, 132)]
+    line = [(finer * x, finer * y) for x, y in corners]
+    image = Image.new("RGB", (finer * SIZE[0], finer * SIZE[1]), "#191919")
+    ImageDraw.Draw(image).line(line, "#24435a", width=finer * 8)
+    return numbers(image.resize(SIZE, Image.Resampling.BOX))
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_known"),
+    [(arrow_at(100.4), True), (arrow_at(100, points_left=False), False)],
+    ids=["moves", "other arrow"],
+)
+def test_is_moved_text_large_sign(shown: Pixels, *, is_known: bool) -> None:
+    screens = [numbers(Image.new("RGB", SIZE, "#191919")), arrow_at(101)]
+    (box,) = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    assert box.height > 64
+    assert is_moved_text(box, screens, shown) is is_known
+
+
 def test_row_beside_change_is_no_slide() -> None:
     before = page("alice")
     after = page("alice", status="welcome")
