@@ -3,9 +3,10 @@
     python tests/bench/run.py capture [ROUNDS]
 
 Chromium fills the screen of a TigerVNC server with text and a photograph, at three
-sizes. Each way takes a screenshot in turn, ROUNDS (15 by default) times. The floor asks
-no server and makes no file: it copies the same pixels once, three bytes each, and
-deflates them with ISA-L at its level 1, on one core.
+sizes, and changes a small square all the time: of a screen that has not changed, ours
+makes no second PNG. Each way takes a screenshot in turn, ROUNDS (15 by default) times.
+The floor asks no server and makes no file: it copies the same pixels once, three bytes
+each, and deflates them with ISA-L at its level 1, on one core.
 """
 
 from __future__ import annotations
@@ -24,12 +25,22 @@ from vncdotool import api
 
 from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.types import Click
 from support.witness_programs import page_on_screen
 
 SIZES = ((1440, 900), (1920, 1080), (3840, 2160))
 DRAWN = SettleRules(first_change_s=3.0, stable_s=1.0, limit_s=30.0)
 POINTER_PX = 2_000
-"""The pixels that may differ in vncdotool's frame: the server draws the pointer."""
+"""The pixels that may differ in vncdotool's frame: the pointer, which the server draws,
+and the square.
+"""
+CHANGES = """<div id="square" style="position: absolute; width: 8px; height: 8px"></div>
+<script>
+  onclick = () => setInterval(() => {
+    square.style.background = square.style.background ? "" : "navy";
+  }, 50);
+</script>"""
+"""A square that changes from the first click on."""
 TEXT = "<p>" + 12 * "The basket holds two apples, a pear and a total of 3.00 euros. "
 
 
@@ -48,7 +59,7 @@ def page() -> bytes:
     data = base64.b64encode(photograph()).decode()
     image = f'<img src="data:image/jpeg;base64,{data}" style="float: right">'
     style = "<style>* { overflow: hidden }</style>"
-    return f"<!doctype html>{style}{image}{60 * TEXT}".encode()
+    return f"<!doctype html>{style}{CHANGES}{image}{60 * TEXT}".encode()
 
 
 def vncdotools_png(client: api.ThreadedVNCClientProxy) -> bytes:
@@ -69,6 +80,7 @@ def measure(size: tuple[int, int], rounds: int) -> list[str]:
         api.connect(server.address) as client,
     ):
         ours.settle()
+        ours.perform(Click(size[0] // 2, size[1] // 2))
         # the first frame of its connection is wrong
         vncdotools_png(client)
 
