@@ -4,6 +4,7 @@ it shows anything else, such as a message.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -35,6 +36,8 @@ _ALIKE = 0.87
 """
 _SIGN_PX = (80, 80)
 """The largest sign that turns or moves, on a screen on which all is twice as large."""
+_AROUND_PX = 2
+"""How far around a box its background is looked for."""
 _PLAIN_LEVELS = 8
 """The largest difference of a level of a background with a faint pattern."""
 _FADE_LEVELS = 6
@@ -61,15 +64,19 @@ class Passage:
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way."""
+        if self._is_painting(box, seen) or is_sliding(box, self.screens, seen):
+            return True
+        parts = unslid_parts(box, self.screens, seen)
+        return all(self._is_painting(part, seen) for part in parts)
+
+    def _is_painting(self, box: Region, seen: Pixels) -> bool:
         for screen in self.screens:
             if is_recoloured(box, self.acted_at, screen, seen):
                 return True
             if self.has_typed and is_typed(box, self.typed_at, screen, seen):
                 return True
-        return (
-            is_sliding(box, self.screens, seen)
-            or is_fading(box, self.screens, seen)
-            or is_moved_text(box, self.screens, seen, self.acted_at)
+        return is_fading(box, self.screens, seen) or (
+            is_moved_text(box, self.screens, seen, self.acted_at)
         )
 
 
@@ -139,6 +146,28 @@ def _is_made_of(part: slice, seen: Pixels, *screens: Pixels) -> bool:
     return all(row.tobytes() in elsewhere for row in rows[part][is_unknown[part]])
 
 
+def unslid_parts(box: Region, screens: Iterable[Pixels], seen: Pixels) -> list[Region]:
+    """Return what is left of a box without what slides up or down from a screen, by the
+    distance by which most of its rows have moved: a sign that turns on its way.
+    """
+    height = seen.shape[0]
+    columns = Region(box.left, 0, box.right, height)
+    is_left: Mask = np.ones((box.height, box.width), np.bool_)
+    for screen in screens:
+        recorded = enumerate(columns.part_of(screen))
+        places = {row.tobytes(): y for y, row in recorded}
+        distances: Counter[int] = Counter()
+        for y, row in enumerate(box.part_of(seen), box.top):
+            place = places.get(row.tobytes())
+            if place is not None and (row != row[0]).any():
+                distances[y - place] += 1
+        for distance, _ in distances.most_common(1):
+            there = box.moved(0, -distance)
+            if there.top >= 0 and there.bottom <= height:
+                is_left &= differing(there.part_of(screen), box.part_of(seen))
+    return [part.moved(box.left, box.top) for part in boxes_of(is_left)]
+
+
 def is_moved_text(
     box: Region,
     screens: Sequence[Pixels],
@@ -150,7 +179,7 @@ def is_moved_text(
     way it may be drawn at a fraction of a pixel, and is no stronger than on any screen,
     except on a target that is pointed at.
     """
-    background = most_common(box.part_of(seen))
+    background = _background(box, seen)
     is_drawn = np.abs(_ink(box.part_of(seen), background)).max(axis=2) > _PLAIN_LEVELS
     if not is_drawn.any():
         return False
@@ -161,9 +190,9 @@ def is_moved_text(
     drawn = _ink(line.part_of(seen), background)
     strongest = max(_strength(line, screen) for screen in screens)
     for screen in screens:
-        for there in _places_of(line, drawn, screen, background):
+        for there in _places_of(line, drawn, screen, seen):
             shown = there.part_of(screen)
-            recorded = _ink(shown, most_common(shown))
+            recorded = _ink(shown, _background(there, screen))
             if _likeness(recorded, drawn) < _ALIKE:
                 continue
             is_gone = differing(shown, there.part_of(seen)).any()
@@ -180,26 +209,38 @@ def _ink(pixels: Pixels, background: int) -> Levels:
     return levels_of(pixels).astype(np.float64) - levels_of(np.array(background))
 
 
+def _background(box: Region, screen: Pixels) -> int:
+    """Return the most common colour of a box and just around it: a sign such as a minus
+    fills its own.
+    """
+    return most_common(box.grown(_AROUND_PX, screen.shape).part_of(screen))
+
+
 def _strength(line: Region, screen: Pixels) -> float:
     """Return how far from its background a line is at most."""
-    shown = line.part_of(screen)
-    return float(np.abs(_ink(shown, most_common(shown))).max())
+    ink = _ink(line.part_of(screen), _background(line, screen))
+    return float(np.abs(ink).max())
 
 
 def _places_of(
-    line: Region, drawn: Levels, screen: Pixels, background: int
+    line: Region, drawn: Levels, screen: Pixels, seen: Pixels
 ) -> Iterator[Region]:
     """Yield where a screen may have a line: in its place, and where its row and its
-    column are most like it.
+    column are most like it, also without what is there still.
     """
     yield line
+    background = _background(line, seen)
     height, width = screen.shape
     row = Region(0, line.top, width, line.bottom)
     column = Region(line.left, 0, line.right, height)
+    corner = Region(0, 0, line.width, line.height)
     for strip in (row, column):
-        left, top = _place_in(_ink(strip.part_of(screen), background), drawn)
-        corner = Region(0, 0, line.width, line.height)
-        yield corner.moved(strip.left + left, strip.top + top)
+        shown = strip.part_of(screen)
+        ink = _ink(shown, background)
+        is_gone = differing(shown, strip.part_of(seen))
+        for searched in (ink, ink * is_gone[..., np.newaxis]):
+            left, top = _place_in(searched, drawn)
+            yield corner.moved(strip.left + left, strip.top + top)
 
 
 def _place_in(strip: Levels, drawn: Levels) -> tuple[int, int]:

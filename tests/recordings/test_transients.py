@@ -460,6 +460,41 @@ def test_passage_shows_slide_but_no_message(shown: Pixels, *, is_known: bool) ->
     assert all(Passage(screens).shows(box, shown) for box in unknown) is is_known
 
 
+def signed(opened_px: float, *, turned: bool, message: str = "") -> Pixels:
+    """An accordion with a sign in each heading, which is at a fraction of a pixel while
+    the part is opened; a message over it.
+    """
+    shown = levels_of(accordion(int(opened_px), message=message)).astype("uint8")
+    image = Image.fromarray(shown)
+    for number in range(2):
+        top = 28 + opened_px + 25 * number
+        sign = Image.new("L", (8 * 12, 8 * 12))
+        pen = ImageDraw.Draw(sign)
+        bar = 40 + 8 * (top - int(top))
+        pen.rectangle((0, bar, 96, bar + 12), fill=255)
+        if not turned:
+            pen.rectangle((40, 0, 52, 96), fill=255)
+        ink = sign.resize((12, 12), Image.Resampling.BOX)
+        image.paste("#606060", (270, int(top)), ink)
+    return numbers(image)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_known"),
+    [
+        (signed(30.6, turned=True), True),
+        (signed(30.6, turned=True, message="ERROR 500"), False),
+    ],
+    ids=["sign between two pixels", "message over it"],
+)
+def test_passage_shows_sign_on_slide(shown: Pixels, *, is_known: bool) -> None:
+    screens = [signed(4, turned=False), signed(60, turned=True)]
+    unknown = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    assert not all(is_sliding(box, screens, shown) for box in unknown)
+    passage = Passage(screens)
+    assert all(passage.shows(box, shown) for box in unknown) is is_known
+
+
 def test_is_recoloured_small_text_at_target_is_message() -> None:
     before, shown = text_at(20, "Slide 1"), page(note="ERROR")
     box = box_of(shown != page())
