@@ -8,7 +8,7 @@ import argparse
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.plain_text import count_of
 from pytest_vnc_use.recordings.changes import format_accepted
 from pytest_vnc_use.recordings.format import Recording, named_screens
-from pytest_vnc_use.recordings.masks import format_concerned
+from pytest_vnc_use.recordings.masks import format_concerned, gates_with
 from pytest_vnc_use.recordings.names import name_in
 from pytest_vnc_use.recordings.store import (
     DIRECTORY,
@@ -220,7 +220,9 @@ def _mask(arguments: argparse.Namespace) -> int:
             "--remove needs regions. List them with"
             f" {shlex.join(['cua-vnc', 'mask', arguments.test])}"
         )
-    for path in recordings_of(arguments.test):
+    paths = recordings_of(arguments.test)
+    not_removed = []
+    for path in paths:
         is_new = False
         try:
             if removes:
@@ -242,8 +244,26 @@ def _mask(arguments: argparse.Namespace) -> int:
         concerned = gate or "all gates"
         if not (name or removes):
             concerned = format_concerned(recording, regions, gate)
-        print(f"{path}: {done} at {concerned}")
+        text = f"{path}: {done} at {concerned}"
+        if removes and not is_new:
+            not_removed.append(f"{text}{_elsewhere(recording, regions, name)}")
+        else:
+            print(text)
+    if not_removed and len(not_removed) == len(paths):
+        raise RecordingError("\n".join(not_removed))
+    for text in not_removed:
+        print(text)
     return 0
+
+
+def _elsewhere(recording: Recording, regions: Sequence[Region], value: str) -> str:
+    """Return at which other gates these regions can be removed; "" if at none."""
+    if not value and any(mask in regions for mask in recording.masks):
+        return "; they are at all gates: leave out --at"
+    gates = gates_with(recording, regions, value)
+    if not gates:
+        return ""
+    return f"; they are at {' and '.join(gates)}: --at {gates[0]}"
 
 
 def _print_masks(path: Path, recording: Recording) -> None:

@@ -137,6 +137,23 @@ def without(
     return _changed_at(recording, gate, changed)
 
 
+def gates_with(
+    recording: Recording, regions: Sequence[Region], value: str = ""
+) -> list[str]:
+    """Return the gates at which one of these regions alone is masked, or with a `value`,
+    shows it. Each screenshot is named once.
+    """
+    gates: dict[str, str] = {}
+    for named in named_screens(recording):
+        screen = named.screen
+        masked = [*screen.masks]
+        if value:
+            masked = [shown.region for shown in screen.values if shown.name == value]
+        if any(mask in regions for mask in masked):
+            gates.setdefault(screen.image, named.name)
+    return [*gates.values()]
+
+
 def stated(name: str, regions: Iterable[Region]) -> list[ShownValue]:
     """Return the statement of this process's user that regions show a value."""
     by = user_name()

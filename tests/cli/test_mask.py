@@ -189,18 +189,16 @@ def test_place_of_value_replaces_other(values: Path, region: str) -> None:
 def test_removed_place_of_value_is_gone(
     values: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for argv in (
-        [*PLACE, "--value", "title"],
-        [*PLACE, "--value", "amount", "--remove"],
-        [*PLACE, "--value", "title", "--remove"],
-    ):
-        assert main(argv) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(": ")[2] for line in lines] == [
+    assert main([*PLACE, "--value", "title"]) == 0
+    assert main([*PLACE, "--value", "amount", "--remove"]) == 2
+    assert main([*PLACE, "--value", "title", "--remove"]) == 0
+    printed = capsys.readouterr()
+    assert [line.partition(": ")[2] for line in printed.out.splitlines()] == [
         "shows the value 'title' at s2",
-        "did not show the value 'amount' in these regions at s2",
         "no longer shows the value 'title' at s2",
     ]
+    other = "did not show the value 'amount' in these regions at s2\n"
+    assert printed.err.endswith(other)
     assert places_in(values) == []
 
 
@@ -213,6 +211,42 @@ def test_removed_mask_is_gone(directory: Path, at: list[str]) -> None:
     assert file.read_bytes() != before
     assert main([*mask, "--remove"]) == 0
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("masked_at", "removed_at", "problem"),
+    [
+        (["--at=end1"], [], "at all gates; they are at end1: --at end1"),
+        (["--at=end1"], ["--at=s2"], "at s2; they are at end1: --at end1"),
+        ([], ["--at=s2"], "at s2; they are at all gates: leave out --at"),
+        (["--at=s2"], ["--at=s2"], ""),
+    ],
+)
+@pytest.mark.usefixtures("directory")
+def test_remove_of_mask_elsewhere_names_gate(
+    capsys: pytest.CaptureFixture[str],
+    masked_at: list[str],
+    removed_at: list[str],
+    problem: str,
+) -> None:
+    mask = ["mask", "test_shop.py::test_basket", "5,20,110,40"]
+    assert main([*mask, *masked_at]) == 0
+    expected = f"was not masked with these regions {problem}\n" if problem else ""
+    code = main([*mask, *removed_at, "--remove"])
+    assert code == (2 if problem else 0)
+    assert capsys.readouterr().err.endswith(expected)
+
+
+def test_remove_in_file_needs_one_masked_test(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mask", "test_shop.py::test_basket", "5,20,110,40"]) == 0
+    remove = ["mask", "test_shop.py", "5,20,110,40", "--remove"]
+    assert main(remove) == 0
+    assert masked(directory, Region(5, 20, 110, 40)) == set()
+    assert capsys.readouterr().out.count("was not masked") == len(NAMES) - 1
+    assert main(remove) == 2
+    assert capsys.readouterr().err.count("was not masked") == len(NAMES)
 
 
 @pytest.mark.usefixtures("directory")
