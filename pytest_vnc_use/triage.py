@@ -53,6 +53,8 @@ from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end
 from pytest_vnc_use.types import REPEATED_NOTE, Outcome, RunResult, Triage
 from pytest_vnc_use.types.protocols import Desktop
 
+NOT_AS_RECORDED = "the screen is not as recorded, and no model continued"
+"""The rule of a test that failed for a drift or a transient."""
 MAX_ERROR = 20_000
 """The maximum characters shown of an error with the last output of a program."""
 _REAP_TIMEOUT_S = 1.0
@@ -416,7 +418,7 @@ RULES = (
         "an action was denied, or no user could allow it", "policy", _is(PolicyDenied)
     ),
     TriageRule(
-        "the screen is not as recorded, and no model continued",
+        NOT_AS_RECORDED,
         "inconclusive",
         _is(RecordingDrifted),
     ),

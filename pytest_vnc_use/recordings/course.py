@@ -318,6 +318,15 @@ class Course:
         return f"before {_format_step(self.segment, self._next)}"
 
     @property
+    def newest_location(self) -> str:
+        """The newest step, such as `after step 2 of 5, press return`; without one, as
+        `location`.
+        """
+        if self._next == 0:
+            return self.location
+        return f"after {_format_step(self.segment, self._next - 1)}"
+
+    @property
     def position(self) -> GatePosition:
         """The position now. It is made on first use, while the program reacts to the
         newest step.

@@ -25,6 +25,7 @@ from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.keeping import KeptRecording, saved_by
 from pytest_vnc_use.recordings.life import LAST, Listener, Moved, SegmentEvent, State
 from pytest_vnc_use.recordings.manual import ManualRun, PerformByHand
+from pytest_vnc_use.recordings.masks import mask_command
 from pytest_vnc_use.recordings.moving import STABLE_S, stable_screen
 from pytest_vnc_use.recordings.named import NamedRecordings, check_use, hold
 from pytest_vnc_use.recordings.rehearse import Rehearsal
@@ -205,6 +206,13 @@ class RecordedTest:
     def transient_regions(self) -> list[Region]:
         """Where these transient frames showed what is not recorded."""
         return self._transients.regions
+
+    def transient_commands(self) -> list[str]:
+        """Return the commands that mask these transient frames, each at one gate."""
+        return [
+            mask_command(test, masks, gate)
+            for (test, gate), masks in self._transients.masks.items()
+        ]
 
     @property
     def _records(self) -> bool:
@@ -495,7 +503,8 @@ class RecordedTest:
         elif isinstance(event, StepFinished):
             if run.replay and not event.step.error:
                 run.replay.course.take_elements(event.step)
-            self._transients.note_step(run, event)
+            test = self._recording_of(run).key.node_id
+            self._transients.note_step(run, test, event)
 
     def _note_answer(self, claim: str, judged: Verdict | Reading) -> None:
         run = self._newest
@@ -576,7 +585,8 @@ class RecordedTest:
         step.
         """
         run.note_stays(desktop)
-        self._transients.note_end(run, desktop)
+        test = self._recording_of(run).key.node_id
+        self._transients.note_end(run, test, desktop)
 
     def write(self, proposed_in: Path | None = None) -> Path | None:
         """Write the test's own recording where it has changed; return the file if it

@@ -319,21 +319,24 @@ class UnknownTransients:
     def __init__(self) -> None:
         self.messages: list[str] = []
         self.regions: list[Region] = []
+        self.masks: dict[tuple[str, str], list[Region]] = {}
+        """The masks that would hide them, by test and gate: where a region shows after
+        several steps, at each of their gates.
+        """
 
-    def note_step(self, run: SegmentRun, event: StepFinished) -> None:
+    def note_step(self, run: SegmentRun, test: str, event: StepFinished) -> None:
         """Report what came by after a replayed step."""
-        if run.replayed:
-            count = len(run.replayed.steps)
-            when = f"after step {event.step.number} of {count}"
-            self._note(run, when, event.step.transient_frames)
+        self._note(run, test, event.step.transient_frames, event.step.number)
 
-    def note_end(self, run: SegmentRun, desktop: Controller) -> None:
+    def note_end(self, run: SegmentRun, test: str, desktop: Controller) -> None:
         """Report what came by after the last step of a replay."""
         if run.is_replayed:
             passed = map(run.directory.store, desktop.transient_frames())
-            self._note(run, "after the last step", passed)
+            self._note(run, test, passed)
 
-    def _note(self, run: SegmentRun, when: str, passed: Iterable[FrameRef]) -> None:
+    def _note(
+        self, run: SegmentRun, test: str, passed: Iterable[FrameRef], step: int = 0
+    ) -> None:
         if run.replay is None:
             return
         course = run.replay.course
@@ -348,13 +351,17 @@ class UnknownTransients:
                 rehearsal.note_transient(course.newest_step, transient)
                 continue
             for region in parts.regions:
-                if region.meets_any(self.regions):
-                    continue
                 if parts.is_turning(region, unknown):
+                    continue
+                masks = self.masks.setdefault((test, course.screen.gate), [])
+                if not region.is_part_of_any(masks):
+                    masks.append(region)
+                if region.meets_any(self.regions):
                     continue
                 self.regions.append(region)
                 problem = (
-                    f"{when} the screen showed an unrecorded transient frame, {region}"
+                    f"{course.newest_location}, the screen showed an unrecorded"
+                    f" transient frame, {region}"
                 )
-                run.emit(Transient(problem, parts.frame, region))
+                run.emit(Transient(problem, parts.frame, region, step))
                 self.messages.append(problem)

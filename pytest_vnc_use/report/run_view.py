@@ -35,6 +35,7 @@ from pytest_vnc_use.runs.transcript import (
     is_named,
     outcome_of,
 )
+from pytest_vnc_use.triage import NOT_AS_RECORDED
 from pytest_vnc_use.types import (
     Drift,
     Judged,
@@ -158,7 +159,8 @@ class Deciding:
 
     `where` is "at" the step or "after" it. `assertion` is the statement of the test's
     body that failed. `is_cause` is false for the last step of a run of which nothing
-    more is known.
+    more is known. `difference` is the name of the difference from the recording that
+    failed the run, "" if it is something else.
     """
 
     pair: Pair
@@ -167,6 +169,7 @@ class Deciding:
     where: str = "at"
     assertion: str = ""
     is_cause: bool = True
+    difference: str = ""
 
 
 @dataclass(frozen=True)
@@ -229,10 +232,7 @@ class RunPage:
         """The name of the difference that failed the run, "" if it is something
         else.
         """
-        deciding = self.view.deciding
-        if deciding and self.trace and _has_failing_drift(self.trace):
-            return deciding.pair.name
-        return ""
+        return self.view.deciding.difference if self.view.deciding else ""
 
     @property
     def result(self) -> str:
@@ -435,7 +435,9 @@ def _deciding(
     steps = trace.all_steps
     if drifts := [drift for drift in trace.drifts if not drift.healed]:
         pair = _drift_pair(drifts[-1], shots, compares=compares)
-        return Deciding(pair, drifts[-1].problem, len(trace.steps), "after")
+        number = len(trace.steps)
+        problem = drifts[-1].problem
+        return Deciding(pair, problem, number, "after", difference=pair.name)
     for verdict in _verdicts_at_end(trace):
         if verdict.kind != "holds":
             before = trace.started.screen
@@ -451,8 +453,15 @@ def _deciding(
         pair = Pair(shot, shot, "at the end", "at the end")
         return Deciding(pair, "", len(steps), "after", assertion)
     if trace.transients and not _was_cut_short(trace):
-        pair = _transient_pair(trace, trace.transients[-1], shots, compares=compares)
-        return Deciding(pair, trace.transients[-1].problem, len(steps))
+        first = trace.transients[0]
+        pair = _transient_pair(trace, first, shots, compares=compares)
+        difference = ""
+        # It may only have come beside the failure, or beside a heal.
+        if ended and ended.rule == NOT_AS_RECORDED and not trace.drifts:
+            # What is not compared is like no other.
+            difference = pair.name or trace.path.name
+        number = first.step or len(steps)
+        return Deciding(pair, first.problem, number, difference=difference)
     error = trace.ended.error.partition("\n")[0] if trace.ended else ""
     if not steps:
         shot = shots.shot(trace.started.screen, "the first screenshot")
@@ -501,8 +510,14 @@ def _drift_pair(drift: Drift, shots: Shots, *, compares: bool) -> Pair:
 def _transient_pair(
     trace: Trace, transient: Transient, shots: Shots, *, compares: bool
 ) -> Pair:
-    refs = (trace.last_frame, transient.seen)
-    names = ("at the end", "transient")
+    name = "at the end"
+    beside = trace.last_frame
+    for step in trace.all_steps:
+        if step.number == transient.step:
+            name = f"after step {step.number}"
+            beside = step.frame_after
+    names = (name, "transient")
+    refs = (beside, transient.seen)
     return shots.pair(names, refs, region=transient.region, compares=compares)
 
 

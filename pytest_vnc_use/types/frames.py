@@ -186,12 +186,13 @@ class Drift:
 @dataclass(frozen=True)
 class Transient:
     """A transient frame of a replay that its recording did not have, within `region`.
-    `problem` states where.
+    `problem` states where. It came after the step with this number; 0 is the last one.
     """
 
     problem: str
     seen: FrameRef
     region: Region
+    step: int = 0
     kind: Literal["transient"] = "transient"
 
 

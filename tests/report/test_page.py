@@ -365,6 +365,33 @@ def test_deciding_cause_follows_end_of_run(
     assert view.deciding.text.startswith(decided)
 
 
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [([2, 3], (2, "after step 2")), ([0], (3, "at the end"))],
+    ids=["known", "old trace"],
+)
+def test_deciding_transient_is_first_at_its_step(
+    steps: list[int], expected: tuple[int, str], write_run, make_step, frames
+) -> None:
+    """A trace of an earlier version does not say after which step it came."""
+    done = [make_step(number, Click(5, 5)) for number in (1, 2, 3)]
+    toasts = [
+        Transient(f"a toast after {step}", frames[2].ref, BOX, step) for step in steps
+    ]
+    path = write_run(done, DONE, events=toasts)
+    trace = path / "trace.jsonl"
+    text = trace.read_text("utf-8").replace(',"step":0', "")
+    assert '"step":0' not in text
+    trace.write_text(text, "utf-8")
+    view = show_run(path).view
+    deciding = view.deciding
+    assert deciding is not None
+    assert deciding.text == toasts[0].problem
+    assert (deciding.step, deciding.pair.left_name) == expected
+    framed = [step.number for step in view.steps if step.is_deciding]
+    assert framed == [expected[0]]
+
+
 def test_claim_is_shown_with_its_region(
     judged: Callable[..., list[Judged]], write_run, make_step
 ) -> None:

@@ -44,18 +44,22 @@ from pytest_vnc_use.runs.directory import (
     RunDirectory,
     write_finished_test,
 )
+from pytest_vnc_use.triage import NOT_AS_RECORDED
 from pytest_vnc_use.types import (
     Action,
     Click,
     Drag,
+    Frame,
     FrameRef,
     Outcome,
     Proposal,
+    Region,
     Ruling,
     RunEnded,
     RunStarted,
     Scroll,
     Step,
+    Transient,
     TypeText,
     Wait,
 )
@@ -257,6 +261,32 @@ def test_same_cause_is_grouped_across_test_names() -> None:
     for group in session_view([], KnownResults(failed)).groups:
         grouped.append([test.message for test in group])
     assert sorted(grouped) == sorted(causes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "grouped"),
+    [(NOT_AS_RECORDED, [["a", "c"], ["b"]]), ("another one", [["a", "b", "c"]])],
+)
+def test_transients_are_grouped_if_they_look_alike(
+    rule: str,
+    grouped: list[list[str]],
+    write_run,
+    make_step,
+    frames: list[Frame],
+) -> None:
+    """A transient may only have come beside what failed the tests."""
+    runs = []
+    message = "the test passed, but its replay showed an unrecorded transient frame"
+    for name, number in (("a", 0), ("b", 2), ("c", 0)):
+        region = Region(10, 20, 60, 40)
+        toast = Transient("a toast", frames[number].ref, region, 1)
+        path = write_run([make_step(1, Click(5, 5))], DONE, events=[toast])
+        path = path.rename(path.with_name(f"made-{name}"))
+        ended = FinishedTest(name, "failed", rule=rule, message=message)
+        write_finished_test(path, ended)
+        runs.append(path)
+    groups = session_view(summaries(*runs)).groups
+    assert [[test.test for test in group] for group in groups] == grouped
 
 
 def test_title_names_other_problems() -> None:
