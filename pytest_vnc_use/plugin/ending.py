@@ -51,8 +51,9 @@ _NOT_RECORDED = (
 _KEPT = "nothing was recorded, as the test failed. {}"
 _HEALED = "was healed (vnc_healed = fail)"
 _TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
-_ACCEPT_HEALS = "the change is intended, set vnc_healed = pass"
-_MASK_TRANSIENT = "that is intended, mask it (`{}`)"
+_ACCEPT_HEALS = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
+_BUG = "if it is wrong, the product has a bug: the report shows it"
+_MASK_TRANSIENT = "if it is right, mask it at the gate after its step:"
 
 
 def end_call(item: pytest.Item) -> None:
@@ -88,15 +89,12 @@ def _check_replay(item: pytest.Item, recorded_test: RecordedTest) -> None:
         and not recorded_test.is_reviewed
     ):
         unkept = _keep_proposal(item, recorded_test)
-        raise _unlike_recording(_HEALED, recorded_test.healed, _ACCEPT_HEALS, unkept)
+        remedy = f"{_ACCEPT_HEALS}{unkept}"
+        raise _unlike_recording(_HEALED, [*recorded_test.healed, remedy])
     if recorded_test.transients and settings.transients == "fail":
-        # numpy, which the test's agent has imported
-        from pytest_vnc_use.recordings.masks import mask_command
-
-        regions = recorded_test.transient_regions
-        command = mask_command(recorded_test.key.node_id, regions)
-        intended = _MASK_TRANSIENT.format(command)
-        raise _unlike_recording(_TRANSIENT, recorded_test.transients, intended)
+        commands = [f"  {command}" for command in recorded_test.transient_commands()]
+        remedies = [_BUG, _MASK_TRANSIENT, *commands, f"or {AGAIN}"]
+        raise _unlike_recording(_TRANSIENT, [*recorded_test.transients, *remedies])
 
 
 def _keep_proposal(item: pytest.Item, recorded_test: RecordedTest) -> str:
@@ -112,17 +110,8 @@ def _keep_proposal(item: pytest.Item, recorded_test: RecordedTest) -> str:
     return ""
 
 
-def _unlike_recording(
-    problem: str,
-    texts: Sequence[str],
-    intended: str,
-    unkept: str = "",
-) -> RecordingDrifted:
-    lines = [
-        f"the test passed, but its replay {problem}",
-        *texts,
-        f"if {intended}, or {AGAIN}{unkept}",
-    ]
+def _unlike_recording(problem: str, texts: Sequence[str]) -> RecordingDrifted:
+    lines = [f"the test passed, but its replay {problem}", *texts]
     return RecordingDrifted("\n  ".join(lines))
 
 
@@ -271,6 +260,7 @@ def note_recording(state: ItemState, report: pytest.TestReport) -> None:
     if report.when == "call":
         if recorded_test.transients:
             state.notes["transient"] = [line(text) for text in recorded_test.transients]
+            state.transient_regions = recorded_test.transient_regions
         if report.failed and recorded_test.mode in ALWAYS_WRITES:
             text = _format_unrecorded(state, recorded_test, report.nodeid)
             report.sections.append(("recording", text))

@@ -8,7 +8,7 @@ pytest-xdist. Nothing is printed if no test used a desktop.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -31,6 +31,7 @@ from pytest_vnc_use.plugin.state import (
 )
 from pytest_vnc_use.recordings import ALWAYS_WRITES
 from pytest_vnc_use.report.reliability import (
+    base_of,
     reliabilities,
     reliability_lines,
     reliability_rows,
@@ -49,6 +50,7 @@ from pytest_vnc_use.report.results import (
 from pytest_vnc_use.report.summaries import append_job_summary, lines
 from pytest_vnc_use.runs.directory import from_json, make_room, open_trace
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Region
 
 _NOT_ENDED = "the test did not end"
 """The rule if no report states how a test ended: its worker crashed, or its session
@@ -63,11 +65,11 @@ _LISTED = {
     "not_healed": (
         "not healed: a model continued after a drift, and the test did not pass"
     ),
-    "transient": "with an unrecorded transient frame; check that each is harmless",
 }
 """The notes that are listed at the session's end with these titles, because the test
 was not as recorded.
 """
+_TRANSIENT = "with an unrecorded transient frame; check that each is harmless"
 _HOOKS_RAISED = "hooks that raised; the results of the tests do not depend on them"
 
 
@@ -351,7 +353,23 @@ class _ResultsCollector:
             for test in noted:
                 listed += [f"{kind} {test.nodeid}: {text}" for text in test.notes[name]]
             yield f"{len(noted)} {title}", listed
+        yield self._transients()
         yield _HOOKS_RAISED, self._hook_failures()
+
+    def _transients(self) -> tuple[str, list[str]]:
+        """Return the section on transients. A repeated test is one test."""
+        is_repeated = self._settings.repeat > 1
+        repetitions = defaultdict[str, list[_TestSoFar]](list)
+        for test in self._tests.values():
+            name = base_of(test.nodeid) if is_repeated else test.nodeid
+            repetitions[name].append(test)
+        listed = []
+        number = 0
+        for name, tests in repetitions.items():
+            texts = _transients_of(tests)
+            listed += [f"TRANSIENT {name}: {text}" for text in texts]
+            number += bool(texts)
+        return f"{number} {_TRANSIENT}", listed
 
     def _hook_failures(self) -> list[str]:
         """Return each failure of a hook, with the first test in which it occurred."""
@@ -506,6 +524,26 @@ class _TestSoFar:
         self._add_runs([run])
         runs = sorted(self.result.runs, key=_name)
         self.result = replace(self.result, runs=tuple(runs))
+
+
+def _transients_of(repetitions: Sequence[_TestSoFar]) -> list[str]:
+    """Return the transients of a test, each region once, with the number of its
+    repetitions that showed it.
+    """
+    texts: dict[Region, str] = {}
+    times = Counter[Region]()
+    for test in repetitions:
+        regions = from_json(tuple[Region, ...], test.notes.get("transient_regions", ()))
+        shown = set()
+        for region, text in zip(regions, test.notes.get("transient", ()), strict=True):
+            known = next(filter(region.meets, texts), region)
+            texts.setdefault(known, text)
+            shown.add(known)
+        times.update(shown)
+    if len(repetitions) == 1:
+        return [*texts.values()]
+    of = f"of {len(repetitions)} runs"
+    return [f"{text}, in {times[region]} {of}" for region, text in texts.items()]
 
 
 def _name(run: RunFigures) -> str:

@@ -303,6 +303,7 @@ def _attach(
         **state.notes,
         "runs": [*to_json(figures), *state.rehearsed.runs],
         "rehearsals": state.rehearsed.figures,
+        "transient_regions": to_json(state.transient_regions),
         "dollars_since": dollars_since,
         "message": message,
         "attempt": state.attempt,

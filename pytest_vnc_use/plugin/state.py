@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -18,6 +18,7 @@ from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import sanitize
+from pytest_vnc_use.types import Region
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
@@ -179,6 +180,9 @@ class ItemState:
     """The facts of this attempt for its reports, by name: text, a number, or a list of
     texts.
     """
+
+    transient_regions: Sequence[Region] = ()
+    """The region of each text of the note `transient`."""
 
     rehearsed: Rehearsed = field(default_factory=Rehearsed)
     reported: Reported = field(default_factory=Reported)

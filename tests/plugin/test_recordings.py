@@ -15,6 +15,7 @@ from textwrap import indent
 import pytest
 
 from pytest_vnc_use.agent.credentials import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.cli import main
 from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.store import FILE, Key, load
 from pytest_vnc_use.report.results import ItemResult, read_results
@@ -205,8 +206,38 @@ def test_healed_and_transient_fail_where_settings_say_so(healing: Project) -> No
     passed = "the test passed, but its replay"
     assert f"{passed} was healed" in ended.out
     assert f"{passed} showed an unrecorded transient frame" in ended.out
-    assert "mask it (`cua-vnc mask test_till.py::test_toast " in ended.out
     assert healing.file.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_repeated_transient_is_listed_once_and_masked_at_gates(
+    healing: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = "test_till.py::test_toast"
+    strict = ("--vnc-record=replay", "--vnc-transients=fail", test)
+    ended = healing.run(*strict, "--vnc-repeat=2")
+    assert ended.code == 1
+    transient = (
+        "after step 2 of 4, click at (140, 224), the screen showed an unrecorded"
+        " transient frame, from ("
+    )
+    listed = [text for text in ended.out.splitlines() if "TRANSIENT " in text]
+    assert listed == [text for text in listed if text.endswith(", in 2 of 2 runs")]
+    (of_step, *_) = listed
+    assert of_step.startswith(f"TRANSIENT {test}: {transient}")
+    assert len(listed) == len(set(listed))
+    assert "1 with an unrecorded transient frame" in ended.out
+    assert "if it is wrong, the product has a bug: the report shows it" in ended.out
+    assert "if it is right, mask it at the gate after its step:" in ended.out
+
+    monkeypatch.chdir(healing.path)
+    commands = [text.strip() for text in ended.out.splitlines() if " --at s" in text]
+    for command in commands:
+        assert command.startswith(f"cua-vnc mask {test} ")
+        assert main(shlex.split(command)[1:]) == 0
+    assert len(set(commands)) > 1  # the toast comes after two steps
+    ended = healing.run(*strict)
+    assert ended.code == 0, ended.out
 
 
 def modes(test: ItemResult) -> list[str]:
@@ -249,7 +280,8 @@ def test_healed_drift_and_transient_are_reported(healing: Project) -> None:
     assert unjudged.healed == unjudged.not_healed == ()
     font = font_of(healing.file.read_text("utf-8"))
     assert unjudged.message.startswith(CAUSE.format(font))
-    transient = "after step 2 of 4 the screen showed an unrecorded"
+    click = "after step 2 of 4, click at (140, 224)"
+    transient = f"{click}, the screen showed an unrecorded"
     assert f"TRANSIENT test_till.py::test_toast: {transient}" in ended.out
     assert " with an unrecorded transient frame" in ended.out
     assert tests["toast"].runs[0].transients[0] in ended.out
