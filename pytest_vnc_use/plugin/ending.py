@@ -54,6 +54,10 @@ _TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
 _ACCEPT_HEALS = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
 _BUG = "if it is wrong, the product has a bug: the report shows it"
 _MASK_TRANSIENT = "if it is right, mask it at the gate after its step:"
+_DROPPED = (
+    "not updated with what was accepted, as the test failed: accept it again once the"
+    " test passes"
+)
 
 
 def end_call(item: pytest.Item) -> None:
@@ -92,9 +96,24 @@ def _check_replay(item: pytest.Item, recorded_test: RecordedTest) -> None:
         remedy = f"{_ACCEPT_HEALS}{unkept}"
         raise _unlike_recording(_HEALED, [*recorded_test.healed, remedy])
     if recorded_test.transients and settings.transients == "fail":
+        kept = _keep_accepted(item, recorded_test)
         commands = [f"  {command}" for command in recorded_test.transient_commands()]
         remedies = [_BUG, _MASK_TRANSIENT, *commands, f"or {AGAIN}"]
-        raise _unlike_recording(_TRANSIENT, [*recorded_test.transients, *remedies])
+        told = [*recorded_test.transients, *kept, *remedies]
+        raise _unlike_recording(_TRANSIENT, told)
+
+
+def _keep_accepted(item: pytest.Item, recorded_test: RecordedTest) -> list[str]:
+    """Keep what a reviewer has accepted. Return a sentence about it; none if nothing
+    was.
+    """
+    if state_of(item).reported.call is Call.FAILED:  # a subtest
+        return []
+    try:
+        is_kept = recorded_test.keep_accepted()
+    except (OSError, VncUseError) as exc:
+        return [f"what was accepted could not be kept: {exc}"]
+    return ["what was accepted is kept in the recording"] if is_kept else []
 
 
 def _keep_proposal(item: pytest.Item, recorded_test: RecordedTest) -> str:
@@ -172,6 +191,8 @@ def _finish(
     if finished.unrecorded:
         reason = f"not written: {recorded_test.key.test}: {plain(finished.unrecorded)}"
         state.add_note("unrecorded", reason)
+    if finished.dropped:
+        state.add_note("unrecorded", _DROPPED)
     if finished.problem:
         _note_unwritten(state, recorded_test, finished.problem)
     elif has_passed and finished.written and recorded_test.mode == "manual":

@@ -106,6 +106,15 @@ class Review:
         """
         self._used: dict[int, list[Change]] = {}
         """What was accepted on each screen of the recording, by the screen's `id`."""
+        self._held: set[str] = set()
+        """The claims without evidence that the reviewer has confirmed."""
+
+    @property
+    def has_accepted(self) -> bool:
+        """Whether the reviewer has accepted what the recording does not have yet."""
+        masks = self.masks or self.masks_at
+        changes = self._used or self._held or self.values_at or self.replaced
+        return bool(masks or changes)
 
     def with_accepted(
         self, gate: Gate, seen: Pixels, due: Sequence[Point] = ()
@@ -345,7 +354,10 @@ class Review:
             image = image_of(self.test.directory_of_images(), frame)
             question = Question(self.test.name, problem, (), (image,), claim)
             judged[asked] = self.test.reviewer.ask(question, ())
-        return judged[asked]
+        answer = judged[asked]
+        if answer.kind == "accept":
+            self._held.add(claim)
+        return answer
 
     def accepted(self, recording: Recording) -> Recording:
         """Return the recording with what was accepted, with who accepted it and when,

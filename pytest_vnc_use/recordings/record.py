@@ -72,12 +72,14 @@ class Finished:
         unrecorded: Why the test cannot be recorded, such as that a task of it ended as
             denied; "" if it can.
         saved: The seconds and dollars that its replays saved, see `saved_by`.
+        dropped: Whether a reviewer's answers are not written, as the test failed.
     """
 
     written: tuple[Path, ...] = ()
     problem: str = ""
     unrecorded: str = ""
     saved: tuple[float, float | None] | None = None
+    dropped: bool = False
 
 
 class RecordedTest:
@@ -142,6 +144,8 @@ class RecordedTest:
         self._answers = Answers()
         self._transients = UnknownTransients()
         self._runs: list[SegmentRun] = []
+        self._written: list[Path] = []
+        """The files that were written so far, of recordings or proposals."""
         self._queued = 0
         """How many tasks begin from now on, one right after the other."""
         self._acts_unseen = False
@@ -607,6 +611,15 @@ class RecordedTest:
             proposed_in=proposed_in,
         )
 
+    def keep_accepted(self) -> bool:
+        """Write what a reviewer has accepted in a test that fails although its task and
+        its body have passed; return whether there is any. Raises as `write` does.
+        """
+        path = self.write() if self.is_reviewed else None
+        if path:
+            self._written.append(path)
+        return path is not None
+
     def _write_named(
         self, kept: KeptRecording, *, is_proposed: bool, has_passed: bool
     ) -> Path | None:
@@ -647,7 +660,7 @@ class RecordedTest:
             writes.append(write_named)
         if has_passed:
             writes.append(partial(self.write, proposed_in))
-        written: list[Path] = []
+        written = self._written
         problem = ""
         for write in writes:
             try:
@@ -659,12 +672,24 @@ class RecordedTest:
             if path:
                 written.append(path)
         finished = Finished(tuple(written), problem)
-        if has_passed:
+        if not has_passed:
+            finished = replace(finished, dropped=self._has_dropped)
+        else:
             unrecorded = self._unrecorded
             finished = replace(finished, unrecorded=unrecorded, saved=self._saved())
         self._end_lives(has_passed=has_passed, is_written=bool(written))
         self._release()
         return finished
+
+    @property
+    def _has_dropped(self) -> bool:
+        """Whether a reviewer has accepted what is not written."""
+        for kept in (self._own, *self._others):
+            review = kept.allowances.review
+            is_written = kept.key.path in self._written
+            if review and review.has_accepted and not is_written:
+                return True
+        return False
 
     def discard(self) -> None:
         """End an attempt at the test that is made again: nothing is written."""

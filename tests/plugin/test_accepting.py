@@ -226,6 +226,37 @@ def test_new_claim_and_reworded_task_are_answered_by_reviewer(project: Project) 
     assert files_of(project).keys() == before.keys()
 
 
+KEPT = "what was accepted is kept in the recording"
+DROPPED = "vnc-use: 1 recording not updated with what was accepted, as the test failed"
+
+
+@pytest.mark.slow
+def test_accepted_is_kept_if_transient_fails(project: Project) -> None:
+    written(project, WORDS, "alice has paid")
+    strict = f"{ONE} --vnc-transients=fail"
+    ended = reviewed(project, "toast", YES, options=strict)
+    assert ended.code == 1, ended.out
+    assert "showed an unrecorded transient frame (--vnc-transients=fail)" in ended.out
+    assert f"\n  {KEPT}\n" in ended.out
+    assert "1 recording updated with what was accepted in" in ended.out
+    assert DROPPED not in ended.out
+    assert replayed(project)[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", [YES, "n\n"])
+def test_accepted_is_dropped_in_one_line_if_body_fails(
+    project: Project, answer: str
+) -> None:
+    before = files_of(project)
+    project.write("test_till.py", f"import pytest\n{TASK}def test_till(): assert 0\n")
+    ended = reviewed(project, "spelling", answer)
+    assert ended.code == 1, ended.out
+    assert (DROPPED in ended.out) == (answer == YES)
+    assert KEPT not in ended.out
+    assert files_of(project) == before
+
+
 @pytest.mark.slow
 def test_end_without_judge_is_answered_by_reviewer(project: Project) -> None:
     written(project, WORDS, ())
