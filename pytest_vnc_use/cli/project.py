@@ -420,13 +420,12 @@ class Project:
 
 
 def _slug_of(task: str) -> str:
-    """Return the words of a task for a name: all, or if there are many, the first ones
-    up to the end of a phrase.
+    """Return the words of a task for a name: all, or if there are many, the first
+    ones.
     """
     words = re.findall(r"[a-z0-9]+", task.lower())
     if len(words) > _MAX_NAME_WORDS:
-        clause = re.findall(r"[a-z0-9]+", re.split(r"[,;:.]\s", task.lower())[0])
-        words = clause if 1 < len(clause) < _MAX_NAME_WORDS else words[:_MAX_NAME_WORDS]
+        words = words[:_MAX_NAME_WORDS]
         while len(words) > 1 and words[-1] in _LITTLE_WORDS:
             words.pop()
     return "_".join(words) or "task"

@@ -260,7 +260,14 @@ def test_existing_test_must_have_task(
     ("task", "name"),
     [
         ("Type Hello into the document", "type_hello_into_the_document"),
-        ("Sign in as alice, add two apples and open the basket", "sign_in_as_alice"),
+        (
+            "Sign in as alice, add two apples and open the basket",
+            "sign_in_as_alice_add_two_apples",
+        ),
+        (
+            "Set the tax to 7 %, add a row Honey and save",
+            "set_the_tax_to_7_add_a_row",
+        ),
         (
             "Order two apples with express delivery to the office and pay",
             "order_two_apples_with_express_delivery",
@@ -268,7 +275,7 @@ def test_existing_test_must_have_task(
         ("日本", "task"),
     ],
 )
-def test_name_of_test_ends_at_phrase(tmp_path: Path, task: str, name: str) -> None:
+def test_name_of_test_has_first_words(tmp_path: Path, task: str, name: str) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_first.py").write_text("")
     assert project(tmp_path, task=task).test == Path("tests", f"test_{name}.py")
