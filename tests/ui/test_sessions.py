@@ -110,6 +110,8 @@ def test_page_runs_pauses_and_shows_test(
         assert "#" not in page.url
         run = page.get_by_role("button", name="Run test_till", exact=True)
         run.wait_for(timeout=LONG_MS)
+        of_file = page.get_by_role("button", name="Run test_till.py", exact=True)
+        assert of_file.bounding_box()["width"] == run.bounding_box()["width"]
         page.locator("#tests .passed").wait_for()  # as the recording's session ended
         assert violations(page) == 0
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
