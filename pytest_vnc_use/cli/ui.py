@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from pytest_vnc_use.settings.variables import VARIABLES
 
 if TYPE_CHECKING:
     from pytest_vnc_use.ui.approve import WaitingRuns
+    from pytest_vnc_use.ui.runner import PytestRunner
+    from pytest_vnc_use.ui.server import Desk, DeskServer
 
 DESCRIPTION = """\
 Serve a page that lists the tests and runs one test, a file, the failed tests or all. It shows the live screen and the
@@ -131,7 +133,7 @@ def _ui(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.ui.commits import CommitReview
     from pytest_vnc_use.ui.review import CiReview
     from pytest_vnc_use.ui.runner import PytestRunner
-    from pytest_vnc_use.ui.server import Desk, DeskServer
+    from pytest_vnc_use.ui.server import Desk
 
     waiting: WaitingRuns | None = None
     if arguments.approve_options is not None:
@@ -146,25 +148,19 @@ def _ui(arguments: argparse.Namespace) -> int:
     desk.last_results = _last_results()
     desk.waiting = waiting
     desk.review = review
-    try:
-        _handle_signals()
-        server = DeskServer(
-            desk, arguments.host, arguments.port, arguments.cert, arguments.key
-        )
-        runner.connect(server.session_url, desk.session_token)
+    address = arguments.host, arguments.port, arguments.cert, arguments.key
+
+    def begin(server: DeskServer) -> None:
         print(f"open {server.url}", flush=True)
         runner.collect()
-        server.run()
-    except KeyboardInterrupt:
-        print("ended")
-        return CTRL_C
+
+    try:
+        return _serve(desk, runner, begin, *address)
     finally:
-        runner.close()
         if desk.waiting:
             desk.waiting.close()
         if desk.review:
             desk.review.close()
-    return 0
 
 
 def serve_edit(test: str, gate: str, options: Sequence[str]) -> int:
@@ -173,17 +169,35 @@ def serve_edit(test: str, gate: str, options: Sequence[str]) -> int:
     """
     check_user("cua-vnc recordings edit needs", "Edit where you have a browser")
     from pytest_vnc_use.ui.runner import PytestRunner
-    from pytest_vnc_use.ui.server import Desk, DeskServer
+    from pytest_vnc_use.ui.server import Desk
 
     runner = PytestRunner([test], options)
     desk = Desk(runner)
-    try:
-        _handle_signals()
-        server = DeskServer(desk)
-        runner.connect(server.session_url, desk.session_token)
+
+    def begin(server: DeskServer) -> None:
         print(f"act at {server.url}", flush=True)
         server.end_when_idle()
         desk.edit(test, gate)
+
+    return _serve(desk, runner, begin)
+
+
+def _serve(
+    desk: Desk,
+    runner: PytestRunner,
+    begin: Callable[[DeskServer], None],
+    *address: Any,
+) -> int:
+    """Serve a desk at an address, which is that of `DeskServer`, until it ends; return
+    the exit code. `begin` is called once sessions can connect.
+    """
+    from pytest_vnc_use.ui.server import DeskServer
+
+    try:
+        _handle_signals()
+        server = DeskServer(desk, *address)
+        runner.connect(server.session_url, desk.session_token)
+        begin(server)
         server.run()
     except KeyboardInterrupt:
         print("ended")
