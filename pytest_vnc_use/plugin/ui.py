@@ -24,7 +24,7 @@ from pytest_vnc_use.triage import sanitize
 
 try:
     from pytest_vnc_use.ui.approve import PageApprover
-    from pytest_vnc_use.ui.link import Link, Watcher
+    from pytest_vnc_use.ui.link import REOPEN, Link, Watcher
 except ImportError as exc:
     raise SettingsError(
         f"the page needs a library ({exc}). {install_hint('ui')}"
@@ -74,7 +74,10 @@ class DeskPlugin:
         is_distributed = config.getoption("dist", "no") != "no"
         # the controller of pytest-xdist runs no tests
         self._runs_tests = worker or config.option.collectonly or not is_distributed
-        self.link = Link(self._url, self._token, worker, _interrupt)
+        try:
+            self.link = Link(self._url, self._token, worker, _interrupt)
+        except SettingsError as exc:
+            raise pytest.UsageError(str(exc)) from exc
         self.link.on_unseen = self._announce
         self.watcher: Watcher | None = None
         """The observer of the newest test's runs."""
@@ -196,11 +199,17 @@ def _interrupt() -> None:
 def _handed_down(config: pytest.Config) -> list[str] | None:
     """Return the URL for sessions and the token of the desk that the controller of this
     worker, or what started this process, has named; None if this one starts a desk.
+    Raises UsageError.
     """
     connection: list[str] | None = workerinput_of(config).get("vnc_ui")
     file = os.environ.pop(VARIABLE, "")
     if connection is None and file:
-        connection = json.loads(Path(file).read_text("utf-8"))
+        try:
+            connection = json.loads(Path(file).read_text("utf-8"))
+        except OSError as exc:
+            raise pytest.UsageError(
+                f"`cua-vnc ui` has ended ({exc}). {REOPEN}"
+            ) from exc
     return connection
 
 

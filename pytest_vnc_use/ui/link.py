@@ -24,7 +24,7 @@ from websockets.sync.client import connect
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
-from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.errors import DesktopError, SettingsError
 from pytest_vnc_use.recordings.format import MANUAL
 from pytest_vnc_use.recordings.life import AnswerKind
 from pytest_vnc_use.recordings.question import NO, Answer, Question
@@ -63,6 +63,7 @@ HURRY_S = 1.0
 FINISH_S = 15.0
 """The maximum time for the last messages to be received."""
 GONE = {"type": "answer", "kind": "no", "text": "the page's server has ended"}
+REOPEN = "Start `cua-vnc ui` again, and run the tests from its page"
 MAX_PARTS = 8
 """The maximum rectangles of one frame; more become the box around them."""
 _BY_VERDICT: Mapping[str, AnswerKind] = {"holds": "accept", "fails": "bug"}
@@ -72,18 +73,26 @@ _BY_VERDICT: Mapping[str, AnswerKind] = {"holds": "accept", "fails": "bug"}
 class Link:
     """The connection. `worker` names this process among those of pytest-xdist, "" for
     any other; `on_stop` is called when a user stops the tests.
+
+    Raises:
+        SettingsError: The desk is gone, or does not know the token.
     """
 
     def __init__(
         self, url: str, token: str, worker: str, on_stop: Callable[[], None]
     ) -> None:
-        websocket = connect(
-            url,
-            additional_headers={"Authorization": f"Bearer {token}"},
-            compression=None,
-            proxy=None,
-            max_size=None,
-        )
+        try:
+            websocket = connect(
+                url,
+                additional_headers={"Authorization": f"Bearer {token}"},
+                compression=None,
+                proxy=None,
+                max_size=None,
+            )
+        except (OSError, WebSocketException) as exc:
+            raise SettingsError(
+                f"the page's server cannot be reached at {url}: {exc}. {REOPEN}"
+            ) from exc
         self._closing = ExitStack()
         self._websocket = self._closing.enter_context(websocket)
         self._on_stop = on_stop

@@ -49,6 +49,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.ui import server
 from pytest_vnc_use.ui.link import GONE, Link, Watcher
+from pytest_vnc_use.ui.runner import VARIABLE
 from pytest_vnc_use.ui.server import CLOSED, NO_PAGE, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
 from support.forked_python import run_python
@@ -488,6 +489,26 @@ def test_watched_session_with_ci_false_prints_url(
     done = watched_session(tmp_path)
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, done.stderr
     assert "watch the tests at" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("session", "problem"),
+    [
+        ("", "`cua-vnc ui` has ended ("),
+        ('["ws://127.0.0.1:9/session", "token"]', "the page's server cannot be"),
+    ],
+)
+def test_session_whose_desk_is_gone_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, session: str, problem: str
+) -> None:
+    file = tmp_path / "session.json"
+    if session:
+        file.write_text(session)
+    monkeypatch.setenv(VARIABLE, str(file))
+    done = run_python("pytest", cwd=tmp_path, timeout=WITHIN_S)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stderr
+    assert f"ERROR: {problem}" in done.stderr
+    assert "Start `cua-vnc ui` again" in done.stderr
 
 
 def test_closed_page_answers_no_and_ends_pause(served: Served, tmp_path: Path) -> None:
