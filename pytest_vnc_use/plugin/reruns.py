@@ -52,7 +52,7 @@ except ImportError:  # pytest 8 has no subtests
 
 if TYPE_CHECKING:
     from pytest_vnc_use.demonstrate.draft import DoneTask
-    from pytest_vnc_use.recordings.store import Key
+    from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.types import Drift, Region
 
 _FRESH_SERVERS = ("qt", "xvnc")
@@ -68,6 +68,13 @@ RECORDED = pytest.StashKey[set[str]]()
 _RESET_STATE = (
     "the test passed when it was recorded, but not the next time: reset what it leaves"
     " behind, in a fixture"
+)
+_IN_REHEARSAL = (
+    (
+        "A replay types faster than a user: accept what the program shows then, or let"
+        " the task wait for it."
+    ),
+    "If an earlier run caused it, reset it in a fixture.",
 )
 _SAY_PLACES = (
     "run the test with other values and --vnc-record=accept, and answer at each"
@@ -284,10 +291,7 @@ def _replay(
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import load, save
 
-    state = state_of(item)
-    assert state.recorded_test is not None
-    key = state.recorded_test.key
-    rehearsed = state.rehearsed
+    rehearsed = state_of(item).rehearsed
     timer = item.config.stash.get(_TIMER, None)
     is_shown = settings.record == "manual" or item.config.get_verbosity() >= 1
     originals = {}
@@ -317,7 +321,8 @@ def _replay(
         costs.add(rehearsed.costs, attached_to(reports[-1]))
         directories = [Path(run) for run in runs]
         if failed:
-            figures.append(_problem(number, seconds, failed, directories, key))
+            problem = _problem(number, seconds, failed, directories, rehearsal)
+            figures.append(problem)
             rehearsed.unrepeated_runs = directories
             break
         repeated = RehearsalFigures(
@@ -425,9 +430,9 @@ def _problem(
     seconds: float,
     failed: pytest.TestReport,
     runs: Sequence[Path],
-    key: Key,
+    rehearsal: Rehearsal,
 ) -> RehearsalFigures:
-    """Return why a rehearsal failed, and the remedy, from its drift or from the report
+    """Return why a rehearsal failed, and the remedies, from its drift or from the report
     that is not a pass.
     """
     for run in runs:
@@ -439,7 +444,7 @@ def _problem(
             number,
             repeated=False,
             problem=plain(drift.problem),
-            advice=_advice(drift, key),
+            advice="\n".join([*rehearsal.remedies, *_IN_REHEARSAL]),
             recorded=str(screens / f"{drift.recorded.digest}.png"),
             seen=str(screens / f"{drift.seen.digest}.png"),
             seconds=seconds,
@@ -462,24 +467,3 @@ def _last_drift(run: Path) -> Drift | None:
         drifts = read_trace(run).drifts
         return drifts[-1] if drifts else None
     return None
-
-
-def _advice(drift: Drift, key: Key) -> str:
-    """Return the remedy."""
-    # numpy, which the test's agent has imported
-    from pytest_vnc_use.recordings.gates import mask_of
-    from pytest_vnc_use.recordings.masks import mask_command
-
-    mask = ""
-    if drift.masks:
-        size = (drift.seen.height, drift.seen.width)
-        masked_px = int(mask_of(drift.masks, size).sum())
-        command = f"`{mask_command(key.node_id, drift.masks)}`"
-        mask = (
-            f"if the part changes on its own, mask it ({masked_px:,} px): {command}; "
-        )
-    return (
-        f"{mask}if it appears late, let the task wait for it, or raise"
-        " vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then"
-        " record the test again"
-    )

@@ -587,7 +587,10 @@ def _unrepeated_lines(test: str, rehearsal: RehearsalFigures) -> Iterator[str]:
     if rehearsal.recorded:
         yield f"  as recorded: {rehearsal.recorded}"
         yield f"  now: {rehearsal.seen}"
-    yield f"  what to do: {rehearsal.advice}"
+    first, *others = rehearsal.advice.split("\n")
+    yield f"  what to do: {first}"
+    for advice in others:
+        yield f"    {advice}"
 
 
 def _saved(replayed: Sequence[Notes]) -> Iterator[str]:

@@ -236,6 +236,8 @@ class ClosedGates:
             lines += format_offer(recording, masks, course.screen.gate, test)
         if course.position.longer_wait_s and WAIT_LONGER not in lines:
             lines.append(WAIT_LONGER)
+        if course.allowances.rehearsal:
+            course.allowances.rehearsal.remedies = lines
         drift = RecordingDrifted("\n".join([message, *lines]))
         drift.at_end = course.due is None and performed
         return drift

@@ -70,6 +70,8 @@ class Rehearsal:
         """The learnt transient frames by the `id` of each step."""
         self._known: list[DynamicRegion] = []
         """The unstable parts of all screens."""
+        self.remedies: list[str] = []
+        """What can be done about the gate that stayed closed, a line each."""
         for recording in self.recordings.values():
             for screen in screens(recording):
                 self._known += _unstable(screen.dynamic)

@@ -79,9 +79,9 @@ class RehearsalFigures:
     """One replay of a recording right after it was made. Number 0 stands for no replay:
     the recording cannot repeat before a user changes something.
 
-    If the test did not repeat, `problem` is the reason, `advice` the remedy, and
-    `recorded` and `seen` are the screenshots. `learnt` are the regions, as `(left, top)
-    to (right, bottom)`, of which another variant was learnt.
+    If the test did not repeat, `problem` is the reason, `advice` has a remedy a line,
+    and `recorded` and `seen` are the screenshots. `learnt` are the regions, as `(left,
+    top) to (right, bottom)`, of which another variant was learnt.
     """
 
     number: int

@@ -109,6 +109,10 @@ def test_new_recordings_are_replayed_twice(
     assert [each.repeated for each in till.rehearsals] == [True, True]
     assert till.duration_s > sum(each.seconds for each in till.rehearsals) > 0
     (rehearsal,) = tests["test_till.py::test_moved"].rehearsals
+    assert "accept it: --vnc-record=accept" in rehearsal.advice
+    assert "types faster than a user" in rehearsal.advice
+    for advice in rehearsal.advice.split("\n"):
+        assert f" {advice}\n" in ended.out
     assert rehearsal.recorded != rehearsal.seen
     assert (project.path / rehearsal.recorded).is_file()
     assert (project.path / rehearsal.seen).is_file()
