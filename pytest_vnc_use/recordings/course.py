@@ -503,14 +503,15 @@ class Course:
         beside = self._screens_beside()
         if not unknown_parts(transient, beside, left_out):
             return []
-        known = [*beside, *self._screens_passing()]
+        passing = self._screens_passing()
+        known = [*beside, *passing]
         targets: list[Point] = []
         for number in range(self._next):
             targets += self.segment.points_at(number)
         step = self.newest_step
         has_typed = step is not None and isinstance(step.action, TypeText)
         typed_at = tuple(self._typed_at())
-        passage = Passage(beside, targets, has_typed, typed_at)
+        passage = Passage(beside, passing, targets, has_typed, typed_at)
         regions = []
         for part in unknown_parts(transient, known, left_out):
             if not passage.shows(part, transient):

@@ -24,15 +24,19 @@ _BORDER_PX = 6
 """The width of a border, or of a ring around what has the focus, on a screen on which
 all is twice as large.
 """
-_SAME_COLOUR_LEVELS = 8
+_SAME_COLOUR_LEVELS = 12
 """The largest difference of a level where pixels of one colour have another one now:
 blended edges are rounded.
 """
 _CORNER_PX = 8
 """The size of a round corner, on a screen on which all is twice as large."""
-_ALIKE = 0.87
-"""The smallest likeness of a line to the same one elsewhere; 1 if it is only fainter.
-"Slide 1" has 0.94 and 0.88 to itself at a fraction of a pixel, 0.81 to "Slide 2".
+_SAME_LINE = 0.96
+"""The smallest likeness of a line of text to that elsewhere: "Slide 2" has 0.98 of itself
+at any fraction of a pixel, and 0.83 of "Slide 1"; "9.99" has 0.93 of "9.98".
+"""
+_SAME_PIECE = 0.87
+"""The smallest likeness of a piece of a title bar to the same on another background,
+where its edges are blended otherwise: "Preferences" has 0.91.
 """
 _SIGN_PX = (80, 80)
 """The largest sign that turns or moves, on a screen on which all is twice as large."""
@@ -53,11 +57,12 @@ Levels = npt.NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Passage:
     """The way from one recorded screen to the next: both `screens`, also as accepted,
-    the points at which the steps so far acted, whether the newest one has typed, and
-    where.
+    what was seen to pass, the points at which the steps so far acted, whether the
+    newest one has typed, and where.
     """
 
     screens: Sequence[Pixels]
+    passing: Sequence[Pixels] = ()
     acted_at: Sequence[Point] = ()
     has_typed: bool = False
     typed_at: Sequence[Region] = ()
@@ -75,8 +80,10 @@ class Passage:
                 return True
             if self.has_typed and is_typed(box, self.typed_at, screen, seen):
                 return True
-        return is_fading(box, self.screens, seen) or (
-            is_moved_text(box, self.screens, seen, self.acted_at)
+        return (
+            is_fading(box, [*self.screens, *self.passing], seen)
+            or is_appearing(box, self.screens, seen)
+            or is_moved_text(box, self.screens, seen, self.acted_at)
         )
 
 
@@ -187,15 +194,16 @@ def is_moved_text(
     line = box_of(is_drawn).moved(box.left, box.top)
     if line.height > MAX_HEIGHT_PX and not line.is_within(_SIGN_PX):
         return False
+    # ink on the most of it is a background of several colours, whatever is on that
+    if is_drawn.sum() > line.grown(_AROUND_PX, seen.shape).area / 2:
+        return False
     drawn = _ink(line.part_of(seen), background)
     strongest = max(_strength(line, screen) for screen in screens)
     for screen in screens:
         for there in _places_of(line, drawn, screen, seen):
-            shown = there.part_of(screen)
-            recorded = _ink(shown, _background(there, screen))
-            if _likeness(recorded, drawn) < _ALIKE:
+            if _likeness_to(there, screen, drawn) < _SAME_LINE:
                 continue
-            is_gone = differing(shown, there.part_of(seen)).any()
+            is_gone = differing(there.part_of(screen), there.part_of(seen)).any()
             limit = max(strongest, _strength(there, screen)) + _FADE_LEVELS
             if np.abs(drawn).max() > limit and not box.holds_any(targets):
                 continue
@@ -204,7 +212,7 @@ def is_moved_text(
     return False
 
 
-def _ink(pixels: Pixels, background: int) -> Levels:
+def _ink(pixels: Pixels, background: int | Pixels) -> Levels:
     """Return how far each pixel is from the background, in each channel."""
     return levels_of(pixels).astype(np.float64) - levels_of(np.array(background))
 
@@ -256,10 +264,23 @@ def _place_in(strip: Levels, drawn: Levels) -> tuple[int, int]:
     return int(left), int(top)
 
 
-def _likeness(one: Levels, other: Levels) -> float:
-    """Return how much two drawings are alike, from 0 to 1, however faint they are."""
-    sizes = (one**2).sum() * (other**2).sum()
-    return float((one * other).sum() ** 2 / max(sizes, 1))
+def _likeness_to(there: Region, screen: Pixels, drawn: Levels) -> float:
+    """Return how much a drawing is like what a screen has at a place, from 0 to 1,
+    however faint it is.
+
+    At a fraction of a pixel it is a sum of what is there, and of the same one pixel to
+    each side: the largest likeness of any such sum counts.
+    """
+    height, width = screen.shape
+    background = _background(there, screen)
+    copies = []
+    for across, down in ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)):
+        place = there.moved(across, down)
+        if place.is_part_of(Region(0, 0, width, height)):
+            copies.append(_ink(place.part_of(screen), background).ravel())
+    shares = np.linalg.lstsq(np.transpose(copies), drawn.ravel(), rcond=None)[0]
+    rest = drawn.ravel() - shares @ copies
+    return float(1 - (rest**2).sum() / (drawn**2).sum())
 
 
 def is_recoloured(
@@ -294,6 +315,44 @@ def is_recoloured(
             return False
     # a drawing of several colours has disappeared if it is one colour now
     return len(colours) <= 1 or len(np.unique(now)) > 1
+
+
+def is_appearing(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
+    """Return whether a box shows what only one of the screens has, on another
+    background, as the title of a window that has no focus yet.
+
+    Each of its pieces is drawn alike.
+    """
+    shown = [box.part_of(screen) for screen in screens]
+    if not any(differing(*pair).any() for pair in combinations(shown, 2)):
+        return False
+    background, drawn = _drawing(box.part_of(seen))
+    for part in shown:
+        recorded_background, recorded = _drawing(part)
+        if (recorded_background == background).any():
+            continue
+        pieces = boxes_of(drawn + recorded > _PLAIN_LEVELS)
+        likeness = [
+            _likeness(piece.part_of(recorded), piece.part_of(drawn)) for piece in pieces
+        ]
+        if likeness and min(likeness) >= _SAME_PIECE:
+            return True
+    return False
+
+
+def _likeness(one: Levels, other: Levels) -> float:
+    """Return how much two drawings are alike, from 0 to 1, however faint they are."""
+    sizes = (one**2).sum() * (other**2).sum()
+    return float((one * other).sum() ** 2 / max(sizes, 1))
+
+
+def _drawing(pixels: Pixels) -> tuple[Pixels, Levels]:
+    """Return the most common colour of each row, as a title bar is darker further down,
+    and how far each pixel is from it.
+    """
+    background = np.array([most_common(row) for row in pixels])
+    ink = _ink(pixels, background[:, np.newaxis])
+    return background, np.abs(ink).max(axis=2)
 
 
 class UnknownParts(NamedTuple):

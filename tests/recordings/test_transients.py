@@ -515,16 +515,31 @@ def text_at(x: int, text: str, more: str = "", colour: str = "black") -> Pixels:
     return numbers(image)
 
 
+def between(one: Pixels, other: Pixels) -> Pixels:
+    """What is drawn in the middle between two places."""
+    return blend(one, other, 0.5)
+
+
 @pytest.mark.parametrize(
     ("shown", "is_known"),
     [
         (text_at(80, "Slide 1"), True),
         (text_at(80, "Slide 1", colour="#777777"), True),
         (text_at(80, "Saved it", colour="#777777"), False),
+        (between(text_at(79, "Slide 2"), text_at(80, "Slide 2")), True),
         (text_at(20, "Slide 1", "No"), False),
         (text_at(20, "Slide 1", colour="#c02020"), False),
+        (text_at(80, "Slide 3"), False),
     ],
-    ids=["moved", "fainter", "other text", "one more word", "other colour"],
+    ids=[
+        "moved",
+        "fainter",
+        "other text",
+        "half a pixel",
+        "one more word",
+        "other colour",
+        "other digit",
+    ],
 )
 def test_is_moved_text_other_line_is_message(shown: Pixels, *, is_known: bool) -> None:
     screens = [text_at(20, "Slide 1"), text_at(20, "Slide 2")]
@@ -553,6 +568,44 @@ def test_is_moved_text_large_sign(shown: Pixels, *, is_known: bool) -> None:
     (box,) = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
     assert box.height > 64
     assert is_moved_text(box, screens, shown) is is_known
+
+
+def window(title: str = "", colours: tuple[int, int] = (120, 200)) -> Pixels:
+    """A window with a title on a background that is darker further down; no window
+    without a title. The colours are those of the text and of the background's top.
+    """
+    image = Image.new("RGB", SIZE, "black")
+    pen = ImageDraw.Draw(image)
+    ink, top = colours
+    if title:
+        for y in range(20):
+            pen.line((40, 40 + y, 280, 40 + y), (top - y, top - y, top))
+        pen.text((120, 43), title, (ink, ink, ink), font_size=12)
+    return numbers(image)
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_known"),
+    [
+        (window("Preferences", (60, 240)), True),
+        (window("Server error", (60, 240)), False),
+        (window("Preferences", (30, 200)), False),
+    ],
+    ids=["no focus yet", "other title", "on the same background"],
+)
+def test_passage_shows_title_without_focus(shown: Pixels, *, is_known: bool) -> None:
+    screens = [window(), window("Preferences", (255, 200))]
+    unknown = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    assert unknown
+    assert all(Passage(screens).shows(box, shown) for box in unknown) is is_known
+
+
+def test_passage_shows_recorded_message_that_fades() -> None:
+    toast = page("alice", toast="updates")
+    shown = blend(SCREENS[1], toast, 0.1)
+    (box,) = unknown_parts(shown, SCREENS[:2], np.zeros(shown.shape, np.bool_))
+    assert not Passage(SCREENS[:2]).shows(box, shown)
+    assert Passage(SCREENS[:2], passing=[toast]).shows(box, shown)
 
 
 def test_row_beside_change_is_no_slide() -> None:
