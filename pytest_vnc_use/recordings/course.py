@@ -525,8 +525,9 @@ class Course:
         return regions
 
     def _typed_at(self) -> Iterator[Region]:
-        """Yield where the newest step may have typed what Enter has taken away: at its
-        point, and at the carets before and after it.
+        """Yield where what Enter has taken away may have begun: left of the point of the
+        newest step, or at a caret before or after it, also beside other parts that
+        blink.
         """
         step = self.newest_step
         if step is None or not isinstance(step.action, TypeText):
@@ -534,9 +535,9 @@ class Course:
         if not step.action.press_enter and "\n" not in step.action.text:
             return
         for x, y in points(step.action):
-            yield Region(x, y, x + 1, y + 1)
+            yield Region(0, y, x + 1, y + 1)
         for part in (*step.screen.dynamic, *self.screen.dynamic):
-            if part.kind == "caret":
+            if part.kind in ("caret", "blinks"):
                 yield part.region
 
     def _places_of_values(self) -> Iterator[Region]:

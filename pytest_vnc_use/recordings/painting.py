@@ -4,7 +4,7 @@ it shows anything else, such as a message.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -157,22 +157,33 @@ def unslid_parts(box: Region, screens: Iterable[Pixels], seen: Pixels) -> list[R
     """Return what is left of a box without what slides up or down from a screen, by the
     distance by which most of its rows have moved: a sign that turns on its way.
     """
-    height = seen.shape[0]
-    columns = Region(box.left, 0, box.right, height)
-    is_left: Mask = np.ones((box.height, box.width), np.bool_)
+    part = box.part_of(seen)
+    is_left: Mask = np.ones(part.shape, np.bool_)
     for screen in screens:
-        recorded = enumerate(columns.part_of(screen))
-        places = {row.tobytes(): y for y, row in recorded}
-        distances: Counter[int] = Counter()
-        for y, row in enumerate(box.part_of(seen), box.top):
-            place = places.get(row.tobytes())
-            if place is not None and (row != row[0]).any():
-                distances[y - place] += 1
+        distances = _distances(box, screen, part)
         for distance, _ in distances.most_common(1):
             there = box.moved(0, -distance)
-            if there.top >= 0 and there.bottom <= height:
-                is_left &= differing(there.part_of(screen), box.part_of(seen))
-    return [part.moved(box.left, box.top) for part in boxes_of(is_left)]
+            is_left &= differing(there.part_of(screen), part)
+    return [left.moved(box.left, box.top) for left in boxes_of(is_left)]
+
+
+def _distances(box: Region, screen: Pixels, part: Pixels) -> Counter[int]:
+    """Return how many rows of a part of a screen may have come from how far above, so
+    that all of its box has come from the screen.
+    """
+    height = screen.shape[0]
+    columns = Region(box.left, 0, box.right, height)
+    places = defaultdict[bytes, list[int]](list)
+    for y, row in enumerate(columns.part_of(screen)):
+        if (row != row[0]).any():
+            places[row.tobytes()].append(y)
+    distances: Counter[int] = Counter()
+    for y, row in enumerate(part, box.top):
+        for place in places[row.tobytes()]:
+            distance = y - place
+            if box.bottom - height <= distance <= box.top:
+                distances[distance] += 1
+    return distances
 
 
 def is_moved_text(
@@ -400,11 +411,11 @@ def is_typed(
     box: Region, typed_at: Iterable[Region], before: Pixels, seen: Pixels
 ) -> bool:
     """Return whether a box may show typed text that is gone, as of a field that Enter
-    empties: a line on the field's background, that begins at a caret or left of a
-    clicked point, or ends at a terminal's caret, which has moved with it.
+    empties: a line on the field's background, that begins at one of some places, or
+    ends at a terminal's caret, which has moved with it.
 
-    Between its end and that point there is only background. A message beside the field
-    is outside the field's border, or begins further to the right.
+    Between its end and the end of that place there is only background. A message beside
+    the field is outside the field's border, or begins further to the right.
     """
     background = most_common(box.part_of(seen))
     if box.height > MAX_HEIGHT_PX or background != most_common(box.part_of(before)):
@@ -414,8 +425,10 @@ def is_typed(
     for place in typed_at:
         row = (place.top + place.bottom) // 2
         is_in_row = box.top <= row < box.bottom
-        begins_there = box.left <= place.right + _BEARING_PX
-        between = seen[row, box.right : place.left]
+        first = place.left - _BEARING_PX
+        last = place.right + _BEARING_PX
+        begins_there = first <= box.left <= last
+        between = seen[row, box.right : place.right]
         if is_in_row and begins_there and (between == background).all():
             return True
     return False

@@ -327,6 +327,13 @@ def test_unknown_parts_typed_text_before_enter(
     assert (unknown == []) == is_known
 
 
+def test_unknown_parts_typed_text_at_part_that_blinks() -> None:
+    caret = dynamic_region(Region(20, 22, 34, 48), "blinks")
+    screens = [Screen(pixels=held(shown), dynamic=(caret,)) for shown in TYPED]
+    course = after_two_steps(screens, TypeText("bread\n"))
+    assert course.unknown_parts(page("bread", status="1 of 3")) == []
+
+
 def open_to_right(shown: Pixels) -> Pixels:
     """A page whose field has no border on its right side."""
     _, top, right, bottom = FIELD
