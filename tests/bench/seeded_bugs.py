@@ -34,7 +34,6 @@ from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.types import SECRET_MARK
 
 NOBODY = "nobody"
-TRANSIENT = "transients listed"
 BROKE = "the tool broke"
 RECORDING = "recording"
 FLAVOURS = {"body": "body", "claim": "claim", "end": "end state", VALUE: "value"}
@@ -134,6 +133,7 @@ def record(directory: Path, walks: Iterable[tuple[str, str]], at_once: int) -> N
 
 
 SEES = {
+    "transients": r"transient",
     "after the end": (
         r"did not stay as recorded|after the (end|test)|while the (body|test)|turned"
         r" into"
@@ -141,24 +141,17 @@ SEES = {
     "gate before anything": r"before step 1 of",
     "gate before a step": r"before step|nothing changed on the screen after step",
     "the last gate": r"at the end",
-    "transients": r"transient",
     "claim unsure": r"claims? not shown|unsure|no planner can read",
     "body": r"^(\w*Error|assert )",
 }
 
 
 def seen_by(case: Case, replayed: Replayed) -> str:
-    tests, printed = replayed
-    test = tests.get(case.place)
+    test = replayed[0].get(case.place)
     if test is None or (test.is_bad and test.triage not in ("product", "inconclusive")):
         return f"{BROKE}: {test.triage if test else 'no result'}"
     if not test.is_bad:
-        listed = re.search(
-            rf"^TRANSIENT.*{re.escape(case.place)}/",
-            printed,
-            re.MULTILINE | re.IGNORECASE,
-        )
-        return TRANSIENT if listed else NOBODY
+        return NOBODY
     for who, words in SEES.items():
         if re.search(words, test.message):
             return who
@@ -212,27 +205,18 @@ def wrong_unbroken(cases: Iterable[Case], replayed: Replayed) -> Iterator[str]:
         yield line
 
 
-def is_passed(case: Case, who: str) -> bool:
-    """Return whether nothing failed the test; a transient bug counts as found if it is
-    listed.
-    """
-    return who == NOBODY or (
-        who == TRANSIENT and case.bug is not None and case.bug.kind != "transient"
-    )
-
-
 def print_table(seen: Mapping[Case, str]) -> None:
     """Print how many bugs each saw, by flavour, and which passed."""
     counts = Counter((who, case.flavour) for case, who in seen.items())
     print(head("seen by", *FLAVOURS.values()))
-    for who in dict.fromkeys((*SEES, TRANSIENT, NOBODY, *seen.values())):
+    for who in dict.fromkeys((*SEES, NOBODY, *seen.values())):
         print(row(who, *(counts[who, flavour] for flavour in FLAVOURS)))
     for flavour, description in FLAVOURS.items():
         cases = [case for case in seen if case.flavour == flavour]
         passed = [
             f"{case.program}: {case.bug.name}"
             for case in cases
-            if case.bug and is_passed(case, seen[case])
+            if case.bug and seen[case] == NOBODY
         ]
         print(
             f"\npassed in spite of it, {description}: {len(passed)} of {len(cases)}",
@@ -271,7 +255,7 @@ def main(arguments: Sequence[str]) -> int:
         f" {time.monotonic() - started_s:.0f} s"
     )
     print(*(f"without a bug, {line}" for line in unbroken), sep="\n")
-    passed = any(is_passed(case, who) for case, who in seen.items())
+    passed = NOBODY in seen.values()
     return int(
         passed or bool(unbroken) or any(who.startswith(BROKE) for who in seen.values())
     )

@@ -88,7 +88,8 @@ def replay(directory: Path, *options: str) -> Sequence[tuple[str, Path, int]]:
     """Run the test, which must pass; return the test, its run directory, and the number
     of transients of each replay.
     """
-    results, output = session(directory, *options, "test_page.py")
+    quiet = "--vnc-transients=report"
+    results, output = session(directory, quiet, *options, "test_page.py")
     if any(result.result != "passed" for result in results):
         raise SystemExit(output)
     replays = []
