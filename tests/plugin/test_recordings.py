@@ -254,7 +254,8 @@ def test_healed_drift_and_transient_are_reported(healing: Project) -> None:
     }
     before = {name: file.read_bytes() for name, file in files.items()}
     reports = ("--junitxml=junit.xml", "--html=report.html", "--self-contained-html")
-    ended = healing.run(*HEALS, *reports, till=MOVED_BUTTON)
+    lists = "--vnc-transients=report"
+    ended = healing.run(*HEALS, lists, *reports, till=MOVED_BUTTON)
     tests = results_of(healing)
     assert {name: (test.result, test.triage) for name, test in tests.items()} == {
         "till": ("passed", None),
