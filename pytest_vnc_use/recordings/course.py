@@ -508,10 +508,7 @@ class Course:
         targets: list[Point] = []
         for number in range(self._next):
             targets += self.segment.points_at(number)
-        step = self.newest_step
-        has_typed = step is not None and isinstance(step.action, TypeText)
-        typed_at = tuple(self._typed_at())
-        passage = Passage(beside, passing, targets, has_typed, typed_at)
+        passage = Passage(beside, passing, targets, self._typed_at())
         regions = []
         for part in unknown_parts(transient, known, left_out):
             if not passage.shows(part, transient):
@@ -524,21 +521,21 @@ class Course:
             regions = [part for part in regions if part.meets_any(unlike)]
         return regions
 
-    def _typed_at(self) -> Iterator[Region]:
-        """Yield where what Enter has taken away may have begun: left of the point of the
-        newest step, or at a caret before or after it, also beside other parts that
-        blink.
+    def _typed_at(self) -> list[Region] | None:
+        """Return where the text of the newest step may begin that Enter has taken away:
+        left of its point, or at a caret before or after it, also beside other parts
+        that blink. None if the step has typed nothing.
         """
         step = self.newest_step
         if step is None or not isinstance(step.action, TypeText):
-            return
+            return None
         if not step.action.press_enter and "\n" not in step.action.text:
-            return
-        for x, y in points(step.action):
-            yield Region(0, y, x + 1, y + 1)
+            return []
+        places = [Region(0, y, x + 1, y + 1) for x, y in points(step.action)]
         for part in (*step.screen.dynamic, *self.screen.dynamic):
             if part.kind in ("caret", "blinks"):
-                yield part.region
+                places.append(part.region)
+        return places
 
     def _places_of_values(self) -> Iterator[Region]:
         """Yield where the screens from the one before the newest step to the one after

@@ -57,15 +57,14 @@ Levels = npt.NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Passage:
     """The way from one recorded screen to the next: both `screens`, also as accepted,
-    what was seen to pass, the points at which the steps so far acted, whether the
-    newest one has typed, and where.
+    what was seen to pass, the points at which the steps so far acted, and where the
+    text of the newest one may begin that Enter has taken away; None if it typed none.
     """
 
     screens: Sequence[Pixels]
     passing: Sequence[Pixels] = ()
     acted_at: Sequence[Point] = ()
-    has_typed: bool = False
-    typed_at: Sequence[Region] = ()
+    typed_at: Sequence[Region] | None = None
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way."""
@@ -78,7 +77,9 @@ class Passage:
         for screen in self.screens:
             if is_recoloured(box, self.acted_at, screen, seen):
                 return True
-            if self.has_typed and is_typed(box, self.typed_at, screen, seen):
+            if self.typed_at is None:
+                continue
+            if is_typed(box, self.typed_at, screen, seen):
                 return True
         return (
             is_fading(box, [*self.screens, *self.passing], seen)

@@ -34,8 +34,8 @@ class Frame:
     changes (a spinner, a video). `pixels` are the pixels of the PNG as an array of
     shape (height, width), with blue in the lowest byte and any value in the highest.
     They are None if they were not available when the frame was taken, or are released.
-    Code must not write to them. `redacted` are the boxes over typed secrets, which no comparison
-    reads.
+    Code must not write to them. `redacted` are the boxes over typed secrets, which no
+    comparison reads.
     """
 
     ref: FrameRef
