@@ -28,6 +28,11 @@ _SAME_COLOUR_LEVELS = 12
 """The largest difference of a level where pixels of one colour have another one now:
 blended edges are rounded.
 """
+_INSIDE = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
+_RING_APART_PX = 4
+"""The number of equal rows or columns between the rings of two fields, of which one has
+lost the focus and the other got it.
+"""
 _CORNER_PX = 8
 """The size of a round corner, on a screen on which all is twice as large."""
 _SAME_LINE = 0.96
@@ -59,24 +64,43 @@ class Passage:
     """The way from one recorded screen to the next: both `screens`, also as accepted,
     what was seen to pass, the points at which the steps so far acted, and where the
     text of the newest one may begin that Enter has taken away; None if it typed none.
+    A key that the newest step has pressed `may_press` a button, as Enter does.
     """
 
     screens: Sequence[Pixels]
     passing: Sequence[Pixels] = ()
     acted_at: Sequence[Point] = ()
     typed_at: Sequence[Region] | None = None
+    may_press: bool = False
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way."""
         if self._is_painting(box, seen) or is_sliding(box, self.screens, seen):
             return True
+        # a field that has lost the focus, and close to it the button that got it
+        close = unlike_parts(box, self.screens, seen)
+        if all(self._is_recoloured(part, seen) for part in close):
+            return True
         parts = unslid_parts(box, self.screens, seen)
         return all(self._is_painting(part, seen) for part in parts)
 
-    def _is_painting(self, box: Region, seen: Pixels) -> bool:
+    def _is_recoloured(self, box: Region, seen: Pixels) -> bool:
+        is_pointed = box.holds_any(self.acted_at)
+        if is_pointed and min(box.width, box.height) <= _BORDER_PX:
+            # no more than one side of a border
+            return True
         for screen in self.screens:
-            if is_recoloured(box, self.acted_at, screen, seen):
+            if is_border(box, screen, seen):
                 return True
+            may_change = is_pointed or self.may_press
+            if may_change and is_recoloured(box, screen, seen):
+                return True
+        return False
+
+    def _is_painting(self, box: Region, seen: Pixels) -> bool:
+        if self._is_recoloured(box, seen):
+            return True
+        for screen in self.screens:
             if self.typed_at is None:
                 continue
             if is_typed(box, self.typed_at, screen, seen):
@@ -152,6 +176,18 @@ def _is_made_of(part: slice, seen: Pixels, *screens: Pixels) -> bool:
         has_moved[1:] |= is_repeated
         elsewhere.update(row.tobytes() for row in recorded[has_moved])
     return all(row.tobytes() in elsewhere for row in rows[part][is_unknown[part]])
+
+
+def unlike_parts(box: Region, screens: Iterable[Pixels], seen: Pixels) -> list[Region]:
+    """Return what of a box none of the screens has, in parts as close together as the
+    rings of two fields may be.
+    """
+    part = box.part_of(seen)
+    is_unlike: Mask = np.ones(part.shape, np.bool_)
+    for screen in screens:
+        is_unlike &= differing(box.part_of(screen), part)
+    parts = boxes_of(is_unlike, (_RING_APART_PX, _RING_APART_PX))
+    return [unlike.moved(box.left, box.top) for unlike in parts]
 
 
 def unslid_parts(box: Region, screens: Iterable[Pixels], seen: Pixels) -> list[Region]:
@@ -295,29 +331,40 @@ def _likeness_to(there: Region, screen: Pixels, drawn: Levels) -> float:
     return float(1 - (rest**2).sum() / (drawn**2).sum())
 
 
-def is_recoloured(
-    box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels
-) -> bool:
-    """Return whether a box around a target shows the same drawing in other colours,
-    apart from its border, as a button that is pressed.
+def is_border(box: Region, before: Pixels, seen: Pixels) -> bool:
+    """Return whether a box has changed at its border alone, as a field that gets or
+    loses the focus.
+    """
+    if min(box.width, box.height) <= 2 * _BORDER_PX:
+        return False
+    was = box.part_of(before)[_INSIDE]
+    now = box.part_of(seen)[_INSIDE]
+    return not differing(was, now).any()
+
+
+def is_recoloured(box: Region, before: Pixels, seen: Pixels) -> bool:
+    """Return whether a box shows the same drawing in other colours, as a button that is
+    pressed. Its border may be another one, and a link be underlined.
 
     It does if each colour has become one other colour, all over the box:
 
         before  A A B B A      now  C C D D C    the same drawing: A is C, B is D
                                     C C D E C    another one: B is D and E
     """
-    if not box.holds_any(targets):
-        return False
-    if min(box.width, box.height) <= 2 * _BORDER_PX:
-        # no more than one side of the border
-        return min(box.width, box.height) <= _BORDER_PX
-    inside = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
-    was = box.part_of(before)[inside].ravel()
-    now = box.part_of(seen)[inside].ravel()
+    was = box.part_of(before)
+    now = box.part_of(seen)
+    if min(box.width, box.height) > 2 * _BORDER_PX:
+        was = was[_INSIDE]
+        now = now[_INSIDE]
+    else:
+        is_drawn = [not _is_line(row, most_common(now)) for row in now]
+        was = was[is_drawn]
+        now = now[is_drawn]
     # `kinds` has for each pixel the number of its colour before
     colours, kinds = np.unique(was, return_inverse=True)
+    kinds = kinds.ravel()
     for shift in (0, 8, 16):
-        level = now >> shift & 0xFF
+        level = now.ravel() >> shift & 0xFF
         # the darkest and the lightest that each colour has become, in this channel
         least = np.full(len(colours), 0xFF)
         greatest = np.zeros(len(colours), np.int64)
@@ -327,6 +374,12 @@ def is_recoloured(
             return False
     # a drawing of several colours has disappeared if it is one colour now
     return len(colours) <= 1 or len(np.unique(now)) > 1
+
+
+def _is_line(row: Pixels, background: int) -> bool:
+    """Return whether most of a row has one colour that is not the background's."""
+    colour = most_common(row)
+    return bool(colour != background and (row == colour).mean() > 1 / 2)
 
 
 def is_appearing(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:

@@ -223,6 +223,11 @@ class RecordedTest:
         return self.mode in _RECORDS
 
     @property
+    def is_recorded_anew(self) -> bool:
+        """Whether a task of the test had no recording, and is being recorded."""
+        return self._records and any(run.replay is None for run in self._runs)
+
+    @property
     def _newest(self) -> SegmentRun | None:
         return self._runs[-1] if self._runs else None
 

@@ -240,6 +240,35 @@ def test_repeated_transient_is_listed_once_and_masked_at_gates(
     assert ended.code == 0, ended.out
 
 
+BESIDE = f"""
+import pytest
+
+ONCE = {TASK.replace("expect=None)", "expect=None, recording='paid')")[1:].rstrip()}
+AGAIN = pytest.mark.vnc_task("Again enter alice, add two and pay", expect=None)
+
+@ONCE
+def test_once(vnc_agent): ...
+"""
+
+
+@pytest.mark.slow
+def test_transient_of_named_recording_fails_no_test_recorded_beside_it(
+    project: Project,
+) -> None:
+    project.write("test_till.py", BESIDE)
+    assert project.run("--vnc-record=rewrite").code == 0
+    project.write(
+        "test_till.py", f"{BESIDE}\n@ONCE\n@AGAIN\ndef test_beside(vnc_agent): ...\n"
+    )
+    toast = "--fault=toast"
+    recorded = project.run("--vnc-record=auto", "-k", "beside", till=toast)
+    assert recorded.code == 0, recorded.out
+    assert "TRANSIENT test_till.py::test_beside: after step 2 of 4" in recorded.out
+    assert project.file_of("test_beside").exists()
+    replayed = project.run("--vnc-record=replay", "-k", "beside", till=toast)
+    assert "1 failed" in replayed.out
+
+
 def modes(test: ItemResult) -> list[str]:
     """Return how each step of the test's last run was found."""
     view = show_run(Path(test.runs[-1].directory)).view

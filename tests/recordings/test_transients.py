@@ -29,7 +29,6 @@ from pytest_vnc_use.recordings.painting import (
     Passage,
     UnknownParts,
     is_moved_text,
-    is_recoloured,
     is_sliding,
     unknown_parts,
 )
@@ -40,6 +39,7 @@ from pytest_vnc_use.types import (
     Click,
     Decision,
     FrameRef,
+    KeyCombo,
     Observation,
     Region,
     TypeText,
@@ -505,12 +505,75 @@ def test_passage_shows_sign_on_slide(shown: Pixels, *, is_known: bool) -> None:
     assert all(passage.shows(box, shown) for box in unknown) is is_known
 
 
-def test_is_recoloured_small_text_at_target_is_message() -> None:
+def test_small_text_at_target_is_message() -> None:
     before, shown = text_at(20, "Slide 1"), page(note="ERROR")
     box = box_of(shown != page())
     assert box.height < 12
     target = (box.left, box.top)
-    assert not is_recoloured(box, [target], before, shown)
+    assert not Passage([before], acted_at=[target]).shows(box, shown)
+
+
+BELOW = [(30, 80)]
+"""A point in the button below a field, which had the focus from the start."""
+LINK = [(30, 125)]
+
+
+def form(focus: str, *, link: str = "#0088cc", message: str = "") -> Pixels:
+    """A field and close to it a button, of which one has a soft ring; then a link."""
+    image = Image.new("RGB", SIZE, "white")
+    pen = ImageDraw.Draw(image)
+    for name, box in (("field", FIELD), ("button", (20, 66, 120, 98))):
+        for width, glow in ((4, "#e8f5f8"), (2, "#92cee1")):
+            left, top, right, bottom = box
+            ring = (left - width, top - width, right + width, bottom + width)
+            pen.rectangle(ring, fill=glow if name == focus else "white")
+        fill = "#777a93" if name == "field" else "#008cba"
+        if name == focus == "button":
+            fill = "#006f94"
+        outline = "#3bceff" if name == focus else "#cccccc"
+        pen.rectangle(box, fill=fill, outline=outline)
+    pen.text((50, 76), "Sign in", "white")
+    pen.text((20, 120), "cents", link)
+    if link == "navy":
+        pen.line((20, 131, 49, 131), link)
+    pen.text((140, 70), message, "black")
+    return numbers(image)
+
+
+@pytest.mark.parametrize(
+    ("shown", "acted_at", "is_known"),
+    [
+        (form("button"), BELOW, True),
+        (form("button", message="ERROR 500"), BELOW, False),
+        (form("field", link="navy"), LINK, True),
+        (form("field", link="navy"), [], False),
+    ],
+    ids=["focus moves", "message", "link", "link not clicked"],
+)
+def test_passage_shows_focus_and_link_but_no_message(
+    shown: Pixels, acted_at: Sequence[tuple[int, int]], *, is_known: bool
+) -> None:
+    screens = [form("field"), page()]
+    unknown = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    assert unknown
+    passage = Passage(screens, acted_at=acted_at)
+    assert all(passage.shows(box, shown) for box in unknown) is is_known
+
+
+@pytest.mark.parametrize(
+    ("action", "is_known"),
+    [
+        (KeyCombo(("return",)), True),
+        (TypeText("bread", press_enter=True), True),
+        (TypeText("bread"), False),
+        (Click(300, 190), False),
+    ],
+)
+def test_unknown_parts_key_presses_button(action: Action, *, is_known: bool) -> None:
+    course = after_two_steps([*map(screen_of, SCREENS)], action)
+    pressed = page("alice", button="#104070")
+    assert (course.unknown_parts(pressed) == []) == is_known
+    assert course.unknown_parts(page("alice", status="ERROR 500"))
 
 
 def text_at(x: int, text: str, more: str = "", colour: str = "black") -> Pixels:
