@@ -75,7 +75,7 @@ def rgb(png: bytes) -> npt.NDArray[np.uint8]:
 
 def show_the_same(ours: bytes, theirs: bytes) -> bool:
     differs = (rgb(ours) != rgb(theirs)).any(axis=2)
-    return np.count_nonzero(differs) <= POINTER_PX
+    return int(np.count_nonzero(differs)) <= POINTER_PX
 
 
 def measure(size: tuple[int, int], rounds: int) -> list[str]:
