@@ -85,15 +85,16 @@ class Passage:
         return all(self._is_painting(part, seen) for part in parts)
 
     def _is_recoloured(self, box: Region, seen: Pixels) -> bool:
-        is_pointed = box.holds_any(self.acted_at)
-        if is_pointed and min(box.width, box.height) <= _BORDER_PX:
-            # no more than one side of a border
+        is_side = min(box.width, box.height) <= _BORDER_PX
+        if is_side and box.holds_any(self.acted_at):
+            # of a border
             return True
+        # a link may be as wide as its column, and is clicked beside its text
+        is_in_row = any(box.top <= y < box.bottom for _, y in self.acted_at)
         for screen in self.screens:
             if is_border(box, screen, seen):
                 return True
-            may_change = is_pointed or self.may_press
-            if may_change and is_recoloured(box, screen, seen):
+            if (is_in_row or self.may_press) and is_recoloured(box, screen, seen):
                 return True
         return False
 

@@ -515,7 +515,7 @@ def test_small_text_at_target_is_message() -> None:
 
 BELOW = [(30, 80)]
 """A point in the button below a field, which had the focus from the start."""
-LINK = [(30, 125)]
+LINK = [(80, 125)]
 
 
 def form(focus: str, *, link: str = "#0088cc", message: str = "") -> Pixels:
