@@ -555,7 +555,8 @@ class Course:
 
     def _screens_beside(self) -> list[Pixels]:
         """Return the recorded screens before and after the newest step, also as a
-        reviewer has accepted them.
+        reviewer has accepted them, and the one on which the step was performed, with
+        what is masked there.
         """
         beside = [self.position.gate.expected]
         if self.before:
@@ -563,6 +564,8 @@ class Course:
         review = self.allowances.review
         if review:
             beside += [review.known(screen) for screen in beside]
+        if self.acted_on is not None:
+            beside.append(self.acted_on)
         return beside
 
     def _screens_passing(self) -> list[Pixels]:

@@ -33,6 +33,8 @@ _RING_APART_PX = 4
 """The number of equal rows or columns between the rings of two fields, of which one has
 lost the focus and the other got it.
 """
+_PAGE_SHARE = 0.5
+"""The part of the screen that a message has at most: more is a page that loads."""
 _CORNER_PX = 8
 """The size of a round corner, on a screen on which all is twice as large."""
 _SAME_LINE = 0.96
@@ -75,6 +77,8 @@ class Passage:
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way."""
+        if box.area > _PAGE_SHARE * seen.size:
+            return True
         if self._is_painting(box, seen) or is_sliding(box, self.screens, seen):
             return True
         # a field that has lost the focus, and close to it the button that got it

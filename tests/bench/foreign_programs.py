@@ -97,14 +97,21 @@ class Suite:
             workers,
             *(f"-pno:{name}" for name in ("cacheprovider", "pytest-vnc", "html")),
         ]
-        desktops = ["--vnc-server=xvnc", f"--vnc-runs-dir={self.directory / 'runs'}"]
+        runs = self.directory / "runs"
+        desktops = ["--vnc-server=xvnc", f"--vnc-runs-dir={runs}"]
+        strict = "--vnc-transients=fail"
         lines = {
             "VNC_FOREIGN_PROGRAMS": "\n".join(names),
             "VNC_FOREIGN_CHANGES": "\n".join(kinds),
         }
         environment = {"VNC_FOREIGN": str(self.directory), **lines}
         return session(
-            self.directory, *common, *desktops, *options, environment=environment
+            self.directory,
+            *common,
+            strict,
+            *desktops,
+            *options,
+            environment=environment,
         )[0]
 
     def record(self, names: Sequence[str]) -> list[str]:

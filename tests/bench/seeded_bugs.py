@@ -116,7 +116,8 @@ Replayed = tuple[Mapping[str, ItemResult], str]
 
 def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Replayed:
     spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
-    options = ["-q", *spread, f"--vnc-record={record}", *(case.place for case in cases)]
+    mode = ["--vnc-transients=fail", f"--vnc-record={record}"]
+    options = ["-q", *spread, *mode, *(case.place for case in cases)]
     tests, printed = session(
         directory, *options, environment={"SHOP_PASSWORD": PASSWORD}
     )

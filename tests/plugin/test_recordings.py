@@ -261,11 +261,12 @@ def test_transient_of_named_recording_fails_no_test_recorded_beside_it(
         "test_till.py", f"{BESIDE}\n@ONCE\n@AGAIN\ndef test_beside(vnc_agent): ...\n"
     )
     toast = "--fault=toast"
-    recorded = project.run("--vnc-record=auto", "-k", "beside", till=toast)
+    strict = ("--vnc-transients=fail", "-k", "beside")
+    recorded = project.run("--vnc-record=auto", *strict, till=toast)
     assert recorded.code == 0, recorded.out
     assert "TRANSIENT test_till.py::test_beside: after step 2 of 4" in recorded.out
     assert project.file_of("test_beside").exists()
-    replayed = project.run("--vnc-record=replay", "-k", "beside", till=toast)
+    replayed = project.run("--vnc-record=replay", *strict, till=toast)
     assert "1 failed" in replayed.out
 
 

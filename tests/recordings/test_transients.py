@@ -189,14 +189,20 @@ def screen_of(shown: Pixels, *values: ShownValue) -> Screen:
 PAY = Click(80, 140)
 
 
-def after_two_steps(screens: Sequence[Screen] = (), action: Action = PAY) -> Course:
-    """A replay after its second step, a click on the button."""
+def after_two_steps(
+    screens: Sequence[Screen] = (),
+    action: Action = PAY,
+    acted_on: Pixels | None = None,
+) -> Course:
+    """A replay after its second step, a click on the button, performed on the second
+    screen as it was recorded, or on `acted_on`.
+    """
     *before, end = screens or map(screen_of, SCREENS)
     steps = tuple(RecordedStep(action=action, screen=screen) for screen in before)
     course = Course(Segment(task="Sign in", steps=steps, end=end))
     replay = Replay(cast(Any, None), course)
-    for screen in course.segment.screens[:2]:
-        shown = screen.pixels()
+    first, second, *_ = [screen.pixels() for screen in course.segment.screens]
+    for shown in (first, second if acted_on is None else acted_on):
         frame = FrameRef(str(shown.sum()), *SIZE)
         png = encode_png(shown)
         replay.decide(
@@ -516,6 +522,30 @@ def test_small_text_at_target_is_message() -> None:
 BELOW = [(30, 80)]
 """A point in the button below a field, which had the focus from the start."""
 LINK = [(80, 125)]
+
+
+def loading() -> Pixels:
+    """A page of its own, in other colours."""
+    image = Image.new("RGB", SIZE, "#303030")
+    pen = ImageDraw.Draw(image)
+    pen.text((20, 10), "Loading", "white")
+    pen.text((220, 180), "Please wait", "white")
+    return numbers(image)
+
+
+def test_unknown_parts_masked_before_step_is_known_after_it() -> None:
+    screens = [screen_of(shown) for shown in SCREENS]
+    status = Region(20, 178, 120, 196)
+    took = page("alice", status="it took 17 ms")
+    screens[1] = Screen(pixels=held(took), masks=(status,))
+    course = after_two_steps(screens, PAY, page("alice", status="it took 23 ms"))
+    late = page("alice", status="it took 23 ms", button="#104070")
+    assert course.unknown_parts(late) == []
+    assert course.unknown_parts(page("alice", status="ERROR 500"))
+
+
+def test_unknown_parts_page_that_loads_is_none() -> None:
+    assert after_two_steps().unknown_parts(loading()) == []
 
 
 def form(focus: str, *, link: str = "#0088cc", message: str = "") -> Pixels:
