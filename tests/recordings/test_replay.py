@@ -235,14 +235,18 @@ def test_gate_waits_three_times_as_long_as_it_took(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     record_late_answer(tills)
     screens = tills.recording.segments[0].screens
-    assert [screen.appeared_s for screen in screens] == [0.0, 4.0, 0.0]
+    first_s, took_s, end_s = [screen.appeared_s for screen in screens]
+    assert first_s == end_s == 0
+    # a busy machine shows it later
+    assert 4 <= took_s < 8
     late = ("replay", None, "--error-after=8")
     with tills.agent(*late, gate_s=1.0) as played:
         result = played.agent.run(TASK, limits=Limits(20, 7.0), check=True)
         assert result.outcome is Outcome.DONE
+    waited = rf"\(waited {3 * took_s:.0f} s: recorded after {took_s:.0f} s\)"
     with (
         tills.agent("replay", gate_s=1.0) as played,
-        pytest.raises(RecordingDrifted, match=r"\(waited 12 s: recorded after 4 s\)"),
+        pytest.raises(RecordingDrifted, match=waited),
     ):
         played.run()
 
