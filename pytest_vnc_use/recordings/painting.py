@@ -77,7 +77,8 @@ class Passage:
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way."""
-        if box.area > _PAGE_SHARE * seen.size:
+        is_page = box.area > _PAGE_SHARE * seen.size
+        if is_page:
             return True
         if self._is_painting(box, seen) or is_sliding(box, self.screens, seen):
             return True
@@ -89,9 +90,8 @@ class Passage:
         return all(self._is_painting(part, seen) for part in parts)
 
     def _is_recoloured(self, box: Region, seen: Pixels) -> bool:
-        is_side = min(box.width, box.height) <= _BORDER_PX
-        if is_side and box.holds_any(self.acted_at):
-            # of a border
+        is_side_of_border = min(box.width, box.height) <= _BORDER_PX
+        if is_side_of_border and box.holds_any(self.acted_at):
             return True
         # a link may be as wide as its column, and is clicked beside its text
         is_in_row = any(box.top <= y < box.bottom for _, y in self.acted_at)
@@ -105,11 +105,10 @@ class Passage:
     def _is_painting(self, box: Region, seen: Pixels) -> bool:
         if self._is_recoloured(box, seen):
             return True
-        for screen in self.screens:
-            if self.typed_at is None:
-                continue
-            if is_typed(box, self.typed_at, screen, seen):
-                return True
+        if self.typed_at is not None:
+            for screen in self.screens:
+                if is_typed(box, self.typed_at, screen, seen):
+                    return True
         return (
             is_fading(box, [*self.screens, *self.passing], seen)
             or is_appearing(box, self.screens, seen)
