@@ -32,7 +32,11 @@ from pytest_vnc_use.recordings.gates import (
 )
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.life import GateOpened, Life, State
-from pytest_vnc_use.recordings.painting import Passage, unknown_parts
+from pytest_vnc_use.recordings.painting import (
+    Passage,
+    is_half_painted,
+    unknown_parts,
+)
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.values import Values, other_values, with_names
 from pytest_vnc_use.runs.transcript import format_caption
@@ -503,6 +507,8 @@ class Course:
         left_out = left_out | mask_of(self._places_of_values(), left_out.shape)
         beside = self._screens_beside()
         if not unknown_parts(transient, beside, left_out):
+            return []
+        if is_half_painted(transient, beside, left_out):
             return []
         passing = self._screens_passing()
         known = [*beside, *passing]

@@ -33,6 +33,10 @@ _RING_APART_PX = 4
 """The number of equal rows or columns between the rings of two fields, of which one has
 lost the focus and the other got it.
 """
+_LINE_APART_PX = (1, 64)
+"""The number of equal rows between two lines, and of columns between two lines beside
+each other: what a shorter text leaves of its line is no line.
+"""
 _PAGE_SHARE = 0.5
 """The part of the screen that a message has at most: more is a page that loads."""
 _CORNER_PX = 8
@@ -124,25 +128,48 @@ def unknown_parts(
     A window that is still being drawn does not count: each of its pieces is as on the
     screen before or after, or of one colour. A caret does not count either.
     """
-    marked: Mask = ~left_out
-    screens = list(known)
-    for screen in screens:
-        if screen.shape != seen.shape:
-            return []
-        marked &= differing(screen, seen)
-    # A slide on its way differs from each screen nearly everywhere.
-    for screen in screens:
-        marked = really_differing(screen, seen, left_out, only=marked)
+    unlike = _unlike(seen, list(known), left_out)
     boxes = []
-    for box in boxes_of(marked):
-        part = box.part_of(seen)
-        pixels = part[box.part_of(marked)]
-        # what is gone leaves rows of a background, which may be darker further down
-        row_levels = np.ptp(levels_of(part), axis=1)
-        is_plain = (pixels == pixels[0]).all() or row_levels.max() <= _PLAIN_LEVELS
+    for box in boxes_of(unlike):
+        pixels = box.part_of(seen)[box.part_of(unlike)]
+        is_plain = (pixels == pixels[0]).all() or _is_empty(box, seen)
         if not is_plain and not box.is_within(CARET_PX):
             boxes.append(box)
     return boxes
+
+
+def is_half_painted(seen: Pixels, screens: Sequence[Pixels], left_out: Mask) -> bool:
+    """Return whether a line of a screen is empty that is empty on none of the `screens`:
+    the page has taken something away, and has yet to draw what comes in its place.
+    """
+    for box in boxes_of(_unlike(seen, screens, left_out), _LINE_APART_PX):
+        if min(box.width, box.height) <= _BORDER_PX or not _is_empty(box, seen):
+            continue
+        background = _background(box, seen)
+        if all(_background(box, screen) == background for screen in screens):
+            return True
+    return False
+
+
+def _unlike(seen: Pixels, screens: Sequence[Pixels], left_out: Mask) -> Mask:
+    """Return which pixels of a screen none of the others has; none if their sizes
+    differ.
+    """
+    unlike: Mask = ~left_out
+    for screen in screens:
+        if screen.shape != seen.shape:
+            return np.zeros_like(left_out)
+        unlike &= differing(screen, seen)
+    # A slide on its way differs from each screen nearly everywhere.
+    for screen in screens:
+        unlike = really_differing(screen, seen, left_out, only=unlike)
+    return unlike
+
+
+def _is_empty(box: Region, seen: Pixels) -> bool:
+    """Return whether a box has only a background, which may be darker further down."""
+    row_levels = np.ptp(levels_of(box.part_of(seen)), axis=1)
+    return bool(row_levels.max() <= _PLAIN_LEVELS)
 
 
 def is_sliding(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:

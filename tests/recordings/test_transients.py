@@ -241,7 +241,7 @@ def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
     "shown",
     [
         page("alice", toast="added"),
-        page(toast="ERROR 500", status="paid"),
+        page("alice", toast="ERROR 500", status="paid"),
         page("alice", status="ERROR 500"),
         page("alice", note="ERROR"),
     ],
@@ -548,6 +548,18 @@ def test_unknown_parts_page_that_loads_is_none() -> None:
     assert after_two_steps().unknown_parts(loading()) == []
 
 
+def test_unknown_parts_while_a_part_is_cleared_is_none() -> None:
+    course = after_two_steps()
+    assert course.unknown_parts(page("alice", toast="Loading"))
+    assert course.unknown_parts(page("", toast="Loading")) == []
+
+
+def test_unknown_parts_shorter_text_in_a_line_is_listed() -> None:
+    ready = page("alice", status="ready for the next customer")
+    course = after_two_steps([screen_of(ready)] * 4)
+    assert course.unknown_parts(page("alice", status="ERROR 500"))
+
+
 def form(focus: str, *, link: str = "#0088cc", message: str = "") -> Pixels:
     """A field and close to it a button, of which one has a soft ring; then a link."""
     image = Image.new("RGB", SIZE, "white")
@@ -728,7 +740,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>a page</title>
   #toast { visibility: hidden }
 </style>
 <form id="form"><input id="field" autofocus placeholder="What is missing?"></form>
-<ul id="list"></ul><div id="toast">It could not be saved</div>
+<ul id="list"><li>eggs<li>flour</ul><div id="toast">It could not be saved</div>
 <script>
   const slow = %(slow)d, toasts = %(toasts)d;
   const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -736,7 +748,10 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>a page</title>
   form.onsubmit = async (event) => {
     event.preventDefault();
     if (slow) {
+      const items = [...list.children];
+      list.textContent = "Loading…";
       await pause(500);
+      list.replaceChildren(...items);
     }
     const item = document.createElement("li");
     item.textContent = field.value;
