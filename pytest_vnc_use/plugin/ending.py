@@ -53,7 +53,10 @@ _HEALED = "was healed (vnc_healed = fail)"
 _TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
 _ACCEPT_HEALS = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
 _BUG = "if it is wrong, the product has a bug: the report shows it"
-_MASK_TRANSIENT = "if it is right, mask it at the gate after its step:"
+_MASK_TRANSIENT = (
+    "if it is right, accept it with `cua-vnc ui --review RUNS`, or mask it at the gate"
+    " after its step:"
+)
 _DROPPED = (
     "not updated with what was accepted, as the test failed: accept it again once the"
     " test passes"

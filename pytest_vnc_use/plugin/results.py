@@ -69,7 +69,9 @@ _LISTED = {
 """The notes that are listed at the session's end with these titles, because the test
 was not as recorded.
 """
-_TRANSIENT = "with an unrecorded transient frame; check that each is harmless"
+_TRANSIENT = (
+    "with an unrecorded transient frame; accept what is right: cua-vnc ui --review RUNS"
+)
 _HOOKS_RAISED = "hooks that raised; the results of the tests do not depend on them"
 
 

@@ -495,6 +495,10 @@ class Recording(_Part):
             ):
                 for change in screen.accepted:
                     places.setdefault(change, name + task)
+            for at, step in enumerate(segment.steps, 1):
+                for screen in step.transients:
+                    for change in screen.accepted:
+                        places.setdefault(change, f"briefly after step {at}{task}")
         for screen in screens(self):
             for change in screen.accepted:
                 places.setdefault(change, "")

@@ -65,14 +65,11 @@ from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Drift, RunStarted, StepFinished
 from pytest_vnc_use.types.actions import Point
+from pytest_vnc_use.ui.job_transients import JobTransient, transients_of
 from pytest_vnc_use.ui.link import facts_of
 from pytest_vnc_use.ui.rounds import Rounds, difference_of, format_result
 
 _VERDICT = "a model's verdict"
-_NOTE = (
-    "Accept changes the one gate that CI reached in each test. Replay these then runs"
-    " the tests, up to the next difference."
-)
 _HEAD_BYTES = 1_000
 MAX_UNPACKED = 4_000_000_000
 """The maximum bytes that a zip of run directories may unpack to."""
@@ -98,6 +95,10 @@ class JobDrift:
     values: Mapping[str, str] = field(default_factory=dict)
     """The values that were other than recorded, with what they were."""
     diff = ""
+    note = (
+        "Accept changes the one gate that CI reached in each test. Replay these then runs"
+        " the tests, up to the next difference."
+    )
 
     def is_at(self, other: JobDrift) -> bool:
         """Return whether another drift is at the same gate of the same recording."""
@@ -178,6 +179,7 @@ class Heal:
     text: bytes
     healed: Recording
     diff: str
+    note = ""
 
     @property
     def tests(self) -> list[str]:
@@ -210,9 +212,11 @@ class Heal:
 
 @dataclass(eq=False)
 class Group:
-    """Drifts that look the same, or one heal, and what became of each, by test."""
+    """Drifts or transients that look the same, or one heal, and what became of each, by
+    test.
+    """
 
-    drifts: list[JobDrift | Heal] = field(default_factory=list)
+    drifts: list[JobDrift | JobTransient | Heal] = field(default_factory=list)
     question: Question | None = None
     differences: frozenset[str] = frozenset()
     """What `difference_of` returns of each difference; none of a heal."""
@@ -289,6 +293,13 @@ class CiReview:
             if drift.is_shared or place not in self._locations:
                 self._locations.add(place)
                 self._add(drift)
+        trace = read_trace(path)
+        # after a drift, each may be a part of that
+        if trace.started.test_id and trace.transients and not trace.drifts:
+            directory = RunDirectory.open(path)
+            file = _file_of(trace.started)
+            for transient in transients_of(directory, trace, file):
+                self._add_transient(transient)
 
     def _unpacked(self, source: Path) -> Path:
         target = Path(self._temporary.name, "runs")
@@ -330,7 +341,19 @@ class CiReview:
         if group.question is None:
             group.question = self._question(drift)
 
-    def _question(self, drift: JobDrift | Heal) -> Question:
+    def _add_transient(self, transient: JobTransient) -> None:
+        """Add a transient to its group: those with the same pixels at the same place."""
+        difference = difference_of(transient.region, transient.seen, transient.seen)
+        group = self.groups.setdefault(f"transient {difference[:16]}", Group())
+        for other in group.drifts:
+            if isinstance(other, JobTransient) and other.is_at(transient):
+                other.tests += transient.tests
+                return
+        group.drifts.append(transient)
+        if group.question is None:
+            group.question = self._question(transient)
+
+    def _question(self, drift: JobDrift | JobTransient | Heal) -> Question:
         questions: list[Question] = []
 
         def ask(question: Question) -> Answer:
@@ -362,13 +385,14 @@ class CiReview:
                 }
                 for drift in group.drifts
             ]
-            diff = group.drifts[0].diff
+            first = group.drifts[0]
             facts = {
                 **facts_of(group.question),
                 "id": number,
                 "about": "ci",
-                "diff": diff,
-                "note": "" if diff else _NOTE,
+                "diff": first.diff,
+                "transient": isinstance(first, JobTransient),
+                "note": first.note,
                 "urls": [f"image/{path.name}" for path in group.question.images],
                 "tests": tests,
             }
@@ -406,7 +430,7 @@ class CiReview:
             if not result.startswith("refused"):
                 self.rounds.answer(number, kind, text)
 
-    def _note_written(self, drift: JobDrift | Heal) -> None:
+    def _note_written(self, drift: JobDrift | JobTransient | Heal) -> None:
         """Note that this review has changed a recording: its other drifts are those of
         the new text. What a model proposes replaces the whole, so it stays refused.
         """
@@ -414,11 +438,15 @@ class CiReview:
         for group in self.groups.values():
             for other in group.drifts:
                 is_same = other.path == drift.path and other.text == drift.text
-                if isinstance(other, JobDrift) and is_same and other is not drift:
+                if not isinstance(other, Heal) and is_same and other is not drift:
                     other.text = new
 
     def _written(
-        self, drift: JobDrift | Heal, reviewer: Reviewer, kind: AnswerKind, text: str
+        self,
+        drift: JobDrift | JobTransient | Heal,
+        reviewer: Reviewer,
+        kind: AnswerKind,
+        text: str,
     ) -> str:
         if kind == "bug":
             return f"a bug: {text}"

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from textwrap import indent
 
@@ -20,6 +21,7 @@ from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.store import FILE, Key, load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from pytest_vnc_use.report.run_view import show_run
+from pytest_vnc_use.ui.review import CiReview
 from support.forked_python import run_python
 from support.paths import EXAMPLES
 from support.till_project import PLANS, TASK, TEST, Project
@@ -228,7 +230,7 @@ def test_repeated_transient_is_listed_once_and_masked_at_gates(
     assert len(listed) == len(set(listed))
     assert "1 with an unrecorded transient frame" in ended.out
     assert "if it is wrong, the product has a bug: the report shows it" in ended.out
-    assert "if it is right, mask it at the gate after its step:" in ended.out
+    assert "or mask it at the gate after its step:" in ended.out
 
     monkeypatch.chdir(healing.path)
     commands = [text.strip() for text in ended.out.splitlines() if " --at s" in text]
@@ -238,6 +240,31 @@ def test_repeated_transient_is_listed_once_and_masked_at_gates(
     assert len(set(commands)) > 1  # the toast comes after two steps
     ended = healing.run(*strict)
     assert ended.code == 0, ended.out
+
+
+@pytest.mark.slow
+def test_accepted_transient_may_show_again(
+    healing: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = "test_till.py::test_toast"
+    strict = ("--vnc-record=replay", "--vnc-transients=fail", test)
+    assert healing.run(*strict).code == 1
+    monkeypatch.chdir(healing.path)
+    with closing(CiReview(healing.path / "runs")) as review:
+        assert review.groups
+        for number, group in review.groups.items():
+            (transient,) = group.drifts
+            assert transient.test == test
+            review.answer(number, "accept", "")
+            assert group.results == {test: "accepted"}
+    with closing(CiReview(healing.path / "runs")) as review:
+        assert not review.groups
+    recording = load(healing.file_of("test_toast"))
+    assert recording
+    places = set(recording.history.values())
+    assert "briefly after step 2" in places
+    again = healing.run(*strict)
+    assert again.code == 0, again.out
 
 
 BESIDE = f"""

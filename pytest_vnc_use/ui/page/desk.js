@@ -275,7 +275,7 @@ function renderQuestion() {
   const isOfCommit = question.about === "commit"; // no user answers
   const isOfCi = isOfCommit || question.about === "ci" || question.about === "round";
   const isHeal = Boolean(question.diff);
-  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : isOfCommit ? "The recorded screen changed" : `The screen differs from its recording${question.boxes.length > 1 ? `, in ${question.boxes.length} places` : ""}`;
+  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : isOfCommit ? "The recorded screen changed" : question.transient ? "The screen showed this briefly" : `The screen differs from its recording${question.boxes.length > 1 ? `, in ${question.boxes.length} places` : ""}`;
   $("question-diff").hidden = !isHeal;
   fillDiff($("question-diff"), question.diff ?? "");
   $("whole").setAttribute("aria-pressed", String(Boolean(question.claim)));
@@ -294,12 +294,12 @@ function renderQuestion() {
   };
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
-  answer("accept").textContent = question.claim ? "Yes, it holds" : isHeal ? "Accept: record these steps" : "Accept: the screen now is right";
+  answer("accept").textContent = question.claim ? "Yes, it holds" : isHeal ? "Accept: record these steps" : question.transient ? "Accept: it may show" : "Accept: the screen now is right";
   answer("no").textContent = isHeal ? "Reject" : isOfCi ? "Leave it" : "No";
   $("later").hidden = !isOfCi;
   $("later").textContent = isOfCommit ? "Close" : "Later";
   $("recorded-name").textContent = isOfCommit ? "before" : "recorded";
-  $("now-name").textContent = isOfCommit ? "after" : "now";
+  $("now-name").textContent = isOfCommit ? "after" : question.transient ? "in between" : "now";
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   for (const kind of ["accept", "bug", "no"]) answer(kind).hidden = isOfCommit;
   for (const kind of ["mask", "mask_gate"]) answer(kind).hidden = !(kind in question.concerned);

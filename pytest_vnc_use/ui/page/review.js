@@ -65,7 +65,7 @@ function card(group, canReplay, choose, replay) {
   else {
     item.tabIndex = 0; // so that a key can answer it
     item.dataset.key = `group ${group.id}`;
-    shots.append(figure(shot(group, 0, "the recorded screen"), "recorded"), figure(shot(group, 1, "what the run showed"), "now"));
+    shots.append(figure(shot(group, 0, "the recorded screen"), "recorded"), figure(shot(group, 1, "what the run showed"), group.transient ? "in between" : "now"));
   }
   const facts = createElement("div");
   facts.className = "facts";
@@ -99,6 +99,7 @@ function heading(group) {
   const tests = `${count} ${group.about === "commit" ? "screen" : "test"}${count === 1 ? "" : "s"}`;
   if (group.claim) return `Does this hold now: ${group.claim} (${tests}, round ${group.round})`;
   if (group.diff) return "1 test that a model continued";
+  if (group.transient) return `${tests}, shown briefly`;
   return group.about === "round" ? `${tests}, round ${group.round}` : tests;
 }
 

@@ -1,0 +1,152 @@
+"""What replays of a CI job showed briefly although their recording did not: once
+accepted, it may show there again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.interactive import user_name
+from pytest_vnc_use.plain_text import count_of
+from pytest_vnc_use.recordings.format import (
+    Accepted,
+    RecordedStep,
+    Recording,
+    Screen,
+    held,
+)
+from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_of
+from pytest_vnc_use.recordings.question import Answer, Question, images_of
+from pytest_vnc_use.recordings.reviewer import Reviewer
+from pytest_vnc_use.recordings.store import load, save
+from pytest_vnc_use.runs.directory import RunDirectory
+from pytest_vnc_use.runs.trace import Trace
+from pytest_vnc_use.types import Region, Step
+
+
+@dataclass(eq=False)
+class JobTransient:
+    """A transient frame in CI: the recording's file and text then, the place in it, and
+    what was seen within `region`, by which tests: several in a named recording.
+    """
+
+    tests: list[str]
+    problem: str
+    path: Path
+    text: bytes
+    run: int
+    step: int
+    seen: Pixels
+    region: Region
+    name: str = ""
+    """The name of the recording, if several tests share it."""
+    diff = ""
+    note = (
+        "Accept: it may show after this step from now on. Anything else that shows"
+        " briefly is still listed."
+    )
+
+    @property
+    def test(self) -> str:
+        """The test, or the recording that several share, with their number."""
+        if not self.name:
+            return self.tests[0]
+        return f"{self.name}, in {count_of(len(self.tests), 'test')}"
+
+    def is_at(self, other: JobTransient) -> bool:
+        """Return whether another one came after the same step of the same recording."""
+        here = (self.path, self.run, self.step)
+        return here == (other.path, other.run, other.step)
+
+    def ask(self, reviewer: Reviewer, directory: RunDirectory) -> Answer:
+        """Have the reviewer accept that it shows; return the answer. Raises
+        RecordingError.
+        """
+        recording = load(self.path)
+        assert recording
+        boxes = (self.region,)
+        frame = frame_of(self.seen)
+        after = recording.segments[self.run].screens[self.step + 1].pixels()
+        images = images_of(directory, after, frame, boxes, ())
+        question = Question(self.test, self.problem, boxes, images)
+        answer = reviewer.ask(question, ())
+        if answer.kind == "accept":
+            save(self.path, self._accepted(recording))
+        return answer
+
+    def _accepted(self, recording: Recording) -> Recording:
+        """Return the recording in which this frame may show after its step."""
+        segments = list(recording.segments)
+        segment = segments[self.run]
+        steps = list(segment.steps)
+        step = steps[self.step]
+        if _may_show(step, self.seen):
+            return recording  # with another region of the same frame
+        at = clock.utc_now().replace(microsecond=0)
+        accepted = Accepted(by=user_name(), at=at, region=self.region)
+        transient = Screen(pixels=held(self.seen), history=(accepted,))
+        transients = (*step.transients, transient)
+        steps[self.step] = step.model_copy(update={"transients": transients})
+        segments[self.run] = segment.model_copy(update={"steps": tuple(steps)})
+        return recording.model_copy(update={"segments": tuple(segments)})
+
+
+def transients_of(
+    directory: RunDirectory, trace: Trace, path: Path
+) -> Iterator[JobTransient]:
+    """Yield what one run showed briefly, with its place in the recording at a
+    path. Raises RecordingError, and RunDirectoryError if the recording has no such step.
+    """
+    text = read_regular(path)
+    recording = load(path)
+    assert recording
+    started = trace.started
+    for transient in trace.transients:
+        steps = [step for step in trace.steps if step.number == transient.step]
+        steps = steps or list(trace.steps[-1:])
+        if not steps:
+            continue  # it came before the first step, and is after none
+        place = _place_of(steps[0], started.task, recording)
+        if place is None:
+            raise RunDirectoryError(
+                f"{started.test_id}: the recording is not the one that CI compared with"
+            )
+        segment, number = place
+        seen = pixels_of(directory.load_png(transient.seen))
+        if _may_show(recording.segments[segment].steps[number], seen):
+            continue
+        yield JobTransient(
+            [started.test_id],
+            transient.problem,
+            path,
+            text,
+            segment,
+            number,
+            seen,
+            transient.region,
+            started.recording,
+        )
+
+
+def _may_show(step: RecordedStep, seen: Pixels) -> bool:
+    """Return whether a frame is among those that may show after a step."""
+    return any(not differing(known.pixels(), seen).any() for known in step.transients)
+
+
+def _place_of(step: Step, task: str, recording: Recording) -> tuple[int, int] | None:
+    """Return the numbers of the segment and of its step that a replay performed; None
+    if there is none.
+    """
+    at = step.number - 1
+    kind = step.proposal.action.kind
+    for number, segment in enumerate(recording.segments):
+        if segment.task != task or at >= len(segment.steps):
+            continue
+        if segment.steps[at].action.kind == kind:
+            return number, at
+    return None
