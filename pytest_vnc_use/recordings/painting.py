@@ -140,15 +140,26 @@ def unknown_parts(
 
 def is_half_painted(seen: Pixels, screens: Sequence[Pixels], left_out: Mask) -> bool:
     """Return whether a line of a screen is empty that is empty on none of the `screens`:
-    the page has taken something away, and has yet to draw what comes in its place.
+    the page has taken something away, and has yet to draw what comes in its place. A
+    line that has moved is elsewhere.
     """
     for box in boxes_of(_unlike(seen, screens, left_out), _LINE_APART_PX):
         if min(box.width, box.height) <= _BORDER_PX or not _is_empty(box, seen):
             continue
         background = _background(box, seen)
-        if all(_background(box, screen) == background for screen in screens):
+        is_cleared = all(_background(box, screen) == background for screen in screens)
+        if is_cleared and not any(_has_moved(box, screen, seen) for screen in screens):
             return True
     return False
+
+
+def _has_moved(line: Region, screen: Pixels, seen: Pixels) -> bool:
+    """Return whether a line of a screen is further along its row or column now, however
+    faint.
+    """
+    drawn = _ink(line.part_of(screen), _background(line, screen))
+    places = _places_of(line, drawn, seen, screen)
+    return any(_likeness_to(there, seen, drawn) >= _SAME_LINE for there in places)
 
 
 def _unlike(seen: Pixels, screens: Sequence[Pixels], left_out: Mask) -> Mask:

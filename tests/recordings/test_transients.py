@@ -28,6 +28,7 @@ from pytest_vnc_use.recordings.images import Pixels, levels_of, pixels_of
 from pytest_vnc_use.recordings.painting import (
     Passage,
     UnknownParts,
+    is_half_painted,
     is_moved_text,
     is_sliding,
     unknown_parts,
@@ -657,6 +658,20 @@ def test_is_moved_text_other_line_is_message(shown: Pixels, *, is_known: bool) -
     screens = [text_at(20, "Slide 1"), text_at(20, "Slide 2")]
     (box, *_) = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
     assert is_moved_text(box, screens, shown) is is_known
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_half"),
+    [
+        (text_at(180, "Slide 1", colour="#777777"), False),
+        (text_at(180, "Loading", colour="#777777"), True),
+    ],
+    ids=["moves", "loads"],
+)
+def test_is_half_painted_where_a_line_has_gone(shown: Pixels, *, is_half: bool) -> None:
+    screens = [text_at(20, "Slide 1"), text_at(20, "Slide 2")]
+    left_out = np.zeros(shown.shape, np.bool_)
+    assert is_half_painted(shown, screens, left_out) is is_half
 
 
 def arrow_at(left: float, *, points_left: bool = True) -> Pixels:
