@@ -44,7 +44,6 @@ from pytest_vnc_use.types import (
     Click,
     Frame,
     FrameRef,
-    KeyCombo,
     MouseDown,
     Region,
     Step,
@@ -515,7 +514,7 @@ class Course:
         targets: list[Point] = []
         for number in range(self._next):
             targets += self.segment.points_at(number)
-        passage = Passage(beside, passing, targets, self._typed_at(), self._may_press())
+        passage = Passage(beside, passing, targets, self._typed_at())
         regions = []
         for part in unknown_parts(transient, known, left_out):
             if not passage.shows(part, transient):
@@ -543,13 +542,6 @@ class Course:
             if part.kind in ("caret", "blinks"):
                 places.append(part.region)
         return places
-
-    def _may_press(self) -> bool:
-        """Return whether the newest step may have pressed a button by its key."""
-        action = self.newest_step.action if self.newest_step else None
-        if isinstance(action, TypeText):
-            return action.press_enter or "\n" in action.text
-        return isinstance(action, KeyCombo)
 
     def _places_of_values(self) -> Iterator[Region]:
         """Yield where the screens from the one before the newest step to the one after

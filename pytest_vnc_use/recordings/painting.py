@@ -1,56 +1,36 @@
 """What a screen shows on its way to the next one, however slow the machine is, and where
-it shows anything else, such as a message.
+it shows anything else: a message, which has a line of text that neither screen has.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
+from PIL import Image
 
 from pytest_vnc_use.backends.pixels import box_of, boxes_of, most_common
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.same_text import MAX_HEIGHT_PX, really_differing
-from pytest_vnc_use.types import CARET_PX, FrameRef, Region
+from pytest_vnc_use.types import CARET_PX, Region
 from pytest_vnc_use.types.actions import Point
 
-_BORDER_PX = 6
-"""The width of a border, or of a ring around what has the focus, on a screen on which
-all is twice as large.
-"""
-_SAME_COLOUR_LEVELS = 12
-"""The largest difference of a level where pixels of one colour have another one now:
-blended edges are rounded.
-"""
-_INSIDE = np.s_[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX]
-_RING_APART_PX = 4
-"""The number of equal rows or columns between the rings of two fields, of which one has
-lost the focus and the other got it.
-"""
-_LINE_APART_PX = (1, 64)
-"""The number of equal rows between two lines, and of columns between two lines beside
-each other: what a shorter text leaves of its line is no line.
-"""
 _PAGE_SHARE = 0.5
 """The part of the screen that a message has at most: more is a page that loads."""
-_CORNER_PX = 8
-"""The size of a round corner, on a screen on which all is twice as large."""
 _SAME_LINE = 0.96
 """The smallest likeness of a line of text to that elsewhere: "Slide 2" has 0.98 of itself
 at any fraction of a pixel, and 0.83 of "Slide 1"; "9.99" has 0.93 of "9.98".
 """
-_SAME_PIECE = 0.87
-"""The smallest likeness of a piece of a title bar to the same on another background,
-where its edges are blended otherwise: "Preferences" has 0.91.
+_SAME_SCALED = 0.6
+"""The smallest likeness of a line to that in another size: the names of fields that move
+have 0.68 to 0.98, other words of 17 that were compared 0.51 at most.
 """
-_SIGN_PX = (80, 80)
-"""The largest sign that turns or moves, on a screen on which all is twice as large."""
+_NEAR_PX = 32
+"""How far away a line in another size is looked for."""
 _AROUND_PX = 2
 """How far around a box its background is looked for."""
 _PLAIN_LEVELS = 8
@@ -61,6 +41,19 @@ _BEARING_PX = 8
 """The largest gap between a caret and the text that begins there, on a screen on which
 all is twice as large.
 """
+_VISIBLE_LEVELS = 48
+"""The smallest difference of a level of a letter that can be read."""
+_TEXT_PX = 6
+"""The smallest height of a line of text."""
+_LEAST_LETTERS = 3
+_TEXT_APART_PX = (1, 12)
+"""The number of rows between two lines of text, and of columns that end one."""
+_LINE_APART_PX = (1, 64)
+"""The same of two lines of which one is empty: what a shorter text leaves of its line is
+no line.
+"""
+_FRAME_PX = 3
+"""The width of the border of a button or a message, and of its round corners."""
 
 Levels = npt.NDArray[np.float64]
 
@@ -70,53 +63,39 @@ class Passage:
     """The way from one recorded screen to the next: both `screens`, also as accepted,
     what was seen to pass, the points at which the steps so far acted, and where the
     text of the newest one may begin that Enter has taken away; None if it typed none.
-    A key that the newest step has pressed `may_press` a button, as Enter does.
     """
 
     screens: Sequence[Pixels]
     passing: Sequence[Pixels] = ()
     acted_at: Sequence[Point] = ()
     typed_at: Sequence[Region] | None = None
-    may_press: bool = False
 
     def shows(self, box: Region, seen: Pixels) -> bool:
-        """Return whether a box of a screen may be seen on the way."""
+        """Return whether a box of a screen may be seen on the way: it has no line of text
+        that is new.
+        """
         is_page = box.area > _PAGE_SHARE * seen.size
-        if is_page:
-            return True
-        if self._is_painting(box, seen) or is_sliding(box, self.screens, seen):
-            return True
-        # a field that has lost the focus, and close to it the button that got it
-        close = unlike_parts(box, self.screens, seen)
-        if all(self._is_recoloured(part, seen) for part in close):
-            return True
-        parts = unslid_parts(box, self.screens, seen)
-        return all(self._is_painting(part, seen) for part in parts)
+        return is_page or all(
+            self._has_line(line, seen) for line in text_lines(box, seen)
+        )
 
-    def _is_recoloured(self, box: Region, seen: Pixels) -> bool:
-        is_side_of_border = min(box.width, box.height) <= _BORDER_PX
-        if is_side_of_border and box.holds_any(self.acted_at):
-            return True
-        # a link may be as wide as its column, and is clicked beside its text
-        is_in_row = any(box.top <= y < box.bottom for _, y in self.acted_at)
-        for screen in self.screens:
-            if is_border(box, screen, seen):
+    def _has_line(self, line: Region, seen: Pixels) -> bool:
+        """Return whether a line of text is one of the screens': in its place, further
+        along its row or column, in another size close by, or on its way to another one.
+        Or it was typed.
+        """
+        screens = [*self.screens, *self.passing]
+        for screen in screens:
+            if not differing(line.part_of(screen), line.part_of(seen)).any():
                 return True
-            if (is_in_row or self.may_press) and is_recoloured(box, screen, seen):
+            if self.typed_at is not None and is_typed(
+                line, self.typed_at, screen, seen
+            ):
                 return True
-        return False
-
-    def _is_painting(self, box: Region, seen: Pixels) -> bool:
-        if self._is_recoloured(box, seen):
-            return True
-        if self.typed_at is not None:
-            for screen in self.screens:
-                if is_typed(box, self.typed_at, screen, seen):
-                    return True
         return (
-            is_fading(box, [*self.screens, *self.passing], seen)
-            or is_appearing(box, self.screens, seen)
-            or is_moved_text(box, self.screens, seen, self.acted_at)
+            is_fading(line, screens, seen)
+            or is_moved_text(line, screens, seen, self.acted_at)
+            or is_scaled_text(line, screens, seen)
         )
 
 
@@ -138,13 +117,42 @@ def unknown_parts(
     return boxes
 
 
+def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
+    """Yield the lines of text within a box, also those on a ground of their own."""
+    part = box.part_of(seen)
+    ink: Mask = np.abs(_ink(part, most_common(part))).max(axis=2) > _VISIBLE_LEVELS
+    for piece in boxes_of(ink, _TEXT_APART_PX):
+        place = piece.moved(box.left, box.top)
+        if _is_line_of_text(piece.part_of(ink)):
+            yield place
+        elif min(piece.width, piece.height) >= 2 * _FRAME_PX + _TEXT_PX:
+            # a button or a message, within its border
+            inner = Region(
+                place.left + _FRAME_PX,
+                place.top + _FRAME_PX,
+                place.right - _FRAME_PX,
+                place.bottom - _FRAME_PX,
+            )
+            yield from text_lines(inner, seen)
+
+
+def _is_line_of_text(ink: Mask) -> bool:
+    """Return whether a line has several letters, parted by columns without ink."""
+    height, width = ink.shape
+    if not _TEXT_PX <= height <= MAX_HEIGHT_PX or width < height:
+        return False
+    has_ink = ink.any(axis=0).astype(np.int8)
+    letters = np.count_nonzero(np.diff(has_ink, prepend=0) == 1)
+    return bool(letters >= _LEAST_LETTERS)
+
+
 def is_half_painted(seen: Pixels, screens: Sequence[Pixels], left_out: Mask) -> bool:
     """Return whether a line of a screen is empty that is empty on none of the `screens`:
     the page has taken something away, and has yet to draw what comes in its place. A
     line that has moved is elsewhere.
     """
     for box in boxes_of(_unlike(seen, screens, left_out), _LINE_APART_PX):
-        if min(box.width, box.height) <= _BORDER_PX or not _is_empty(box, seen):
+        if min(box.width, box.height) <= _TEXT_PX or not _is_empty(box, seen):
             continue
         background = _background(box, seen)
         is_cleared = all(_background(box, screen) == background for screen in screens)
@@ -183,88 +191,6 @@ def _is_empty(box: Region, seen: Pixels) -> bool:
     return bool(row_levels.max() <= _PLAIN_LEVELS)
 
 
-def is_sliding(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
-    """Return whether a box shows content that slides from where one of the screens has
-    it to where another has it, as an accordion that opens.
-
-    Each of its rows, or of its columns, is plain, or one of the screens': in its place,
-    or from where it is not now. A message has rows of its own.
-    """
-    rows = Region(box.left, 0, box.right, seen.shape[0])
-    columns = Region(0, box.top, seen.shape[1], box.bottom)
-    down = [rows.part_of(screen) for screen in (seen, *screens)]
-    across = [columns.part_of(screen).T for screen in (seen, *screens)]
-    return _is_made_of(slice(box.top, box.bottom), *down) or (
-        _is_made_of(slice(box.left, box.right), *across)
-    )
-
-
-def _is_made_of(part: slice, seen: Pixels, *screens: Pixels) -> bool:
-    """Return whether each row of a part is plain, or one of the screens': in its place,
-    or from where it is not now. The ends of rows are left out, as corners may be round.
-    """
-    width = seen.shape[1]
-    corner_px = _CORNER_PX if width > 4 * _CORNER_PX else 0
-    inside = slice(corner_px, width - corner_px)
-    rows = seen[:, inside]
-    is_unknown = (rows != rows[:, :1]).any(axis=1)
-    elsewhere: set[bytes] = set()
-    for screen in screens:
-        recorded = screen[:, inside]
-        has_moved = (recorded != rows).any(axis=1)
-        is_unknown &= has_moved
-        # rows like the one above, as of a box's sides, may still be in their place
-        is_repeated = (recorded[1:] == recorded[:-1]).all(axis=1)
-        has_moved[1:] |= is_repeated
-        elsewhere.update(row.tobytes() for row in recorded[has_moved])
-    return all(row.tobytes() in elsewhere for row in rows[part][is_unknown[part]])
-
-
-def unlike_parts(box: Region, screens: Iterable[Pixels], seen: Pixels) -> list[Region]:
-    """Return what of a box none of the screens has, in parts as close together as the
-    rings of two fields may be.
-    """
-    part = box.part_of(seen)
-    is_unlike: Mask = np.ones(part.shape, np.bool_)
-    for screen in screens:
-        is_unlike &= differing(box.part_of(screen), part)
-    parts = boxes_of(is_unlike, (_RING_APART_PX, _RING_APART_PX))
-    return [unlike.moved(box.left, box.top) for unlike in parts]
-
-
-def unslid_parts(box: Region, screens: Iterable[Pixels], seen: Pixels) -> list[Region]:
-    """Return what is left of a box without what slides up or down from a screen, by the
-    distance by which most of its rows have moved: a sign that turns on its way.
-    """
-    part = box.part_of(seen)
-    is_left: Mask = np.ones(part.shape, np.bool_)
-    for screen in screens:
-        distances = _distances(box, screen, part)
-        for distance, _ in distances.most_common(1):
-            there = box.moved(0, -distance)
-            is_left &= differing(there.part_of(screen), part)
-    return [left.moved(box.left, box.top) for left in boxes_of(is_left)]
-
-
-def _distances(box: Region, screen: Pixels, part: Pixels) -> Counter[int]:
-    """Return how many rows of a part of a screen may have come from how far above, so
-    that all of its box has come from the screen.
-    """
-    height = screen.shape[0]
-    columns = Region(box.left, 0, box.right, height)
-    places = defaultdict[bytes, list[int]](list)
-    for y, row in enumerate(columns.part_of(screen)):
-        if (row != row[0]).any():
-            places[row.tobytes()].append(y)
-    distances: Counter[int] = Counter()
-    for y, row in enumerate(part, box.top):
-        for place in places[row.tobytes()]:
-            distance = y - place
-            if box.bottom - height <= distance <= box.top:
-                distances[distance] += 1
-    return distances
-
-
 def is_moved_text(
     box: Region,
     screens: Sequence[Pixels],
@@ -282,8 +208,6 @@ def is_moved_text(
         return False
     # without the place that it has left
     line = box_of(is_drawn).moved(box.left, box.top)
-    if line.height > MAX_HEIGHT_PX and not line.is_within(_SIGN_PX):
-        return False
     # ink on the most of it is a background of several colours, whatever is on that
     if is_drawn.sum() > line.grown(_AROUND_PX, seen.shape).area / 2:
         return False
@@ -300,6 +224,37 @@ def is_moved_text(
             if is_gone:
                 return True
     return False
+
+
+def is_scaled_text(line: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
+    """Return whether a line of text is one that a screen has close by in another size,
+    as the name of a field that moves up and becomes smaller.
+    """
+    near = line.grown(_NEAR_PX, seen.shape)
+    drawn = _strengths(line, seen)
+    height, width = drawn.shape
+    for screen in screens:
+        for there in text_lines(near, screen):
+            if not 1 / 2 < there.width / width < 2:
+                continue
+            recorded = Image.fromarray(_strengths(there, screen).astype(np.float32))
+            scaled = np.array(recorded.resize((width, height)), np.float64)
+            if _likeness(scaled, drawn) >= _SAME_SCALED:
+                return True
+    return False
+
+
+def _likeness(one: Levels, other: Levels) -> float:
+    """Return how much two drawings are alike, from 0 to 1, however faint they are."""
+    sizes = (one**2).sum() * (other**2).sum()
+    return float((one * other).sum() ** 2 / max(sizes, 1))
+
+
+def _strengths(line: Region, screen: Pixels) -> Levels:
+    """Return how far each pixel of a line is from its background."""
+    ink = _ink(line.part_of(screen), _background(line, screen))
+    strengths: Levels = np.abs(ink).max(axis=2)
+    return strengths
 
 
 def _ink(pixels: Pixels, background: int | Pixels) -> Levels:
@@ -371,118 +326,6 @@ def _likeness_to(there: Region, screen: Pixels, drawn: Levels) -> float:
     shares = np.linalg.lstsq(np.transpose(copies), drawn.ravel(), rcond=None)[0]
     rest = drawn.ravel() - shares @ copies
     return float(1 - (rest**2).sum() / (drawn**2).sum())
-
-
-def is_border(box: Region, before: Pixels, seen: Pixels) -> bool:
-    """Return whether a box has changed at its border alone, as a field that gets or
-    loses the focus.
-    """
-    if min(box.width, box.height) <= 2 * _BORDER_PX:
-        return False
-    was = box.part_of(before)[_INSIDE]
-    now = box.part_of(seen)[_INSIDE]
-    return not differing(was, now).any()
-
-
-def is_recoloured(box: Region, before: Pixels, seen: Pixels) -> bool:
-    """Return whether a box shows the same drawing in other colours, as a button that is
-    pressed. Its border may be another one, and a link be underlined.
-
-    It does if each colour has become one other colour, all over the box:
-
-        before  A A B B A      now  C C D D C    the same drawing: A is C, B is D
-                                    C C D E C    another one: B is D and E
-    """
-    was = box.part_of(before)
-    now = box.part_of(seen)
-    if min(box.width, box.height) > 2 * _BORDER_PX:
-        was = was[_INSIDE]
-        now = now[_INSIDE]
-    else:
-        is_drawn = [not _is_line(row, most_common(now)) for row in now]
-        was = was[is_drawn]
-        now = now[is_drawn]
-    # `kinds` has for each pixel the number of its colour before
-    colours, kinds = np.unique(was, return_inverse=True)
-    kinds = kinds.ravel()
-    for shift in (0, 8, 16):
-        level = now.ravel() >> shift & 0xFF
-        # the darkest and the lightest that each colour has become, in this channel
-        least = np.full(len(colours), 0xFF)
-        greatest = np.zeros(len(colours), np.int64)
-        np.minimum.at(least, kinds, level)
-        np.maximum.at(greatest, kinds, level)
-        if (greatest - least > _SAME_COLOUR_LEVELS).any():
-            return False
-    # a drawing of several colours has disappeared if it is one colour now
-    return len(colours) <= 1 or len(np.unique(now)) > 1
-
-
-def _is_line(row: Pixels, background: int) -> bool:
-    """Return whether most of a row has one colour that is not the background's."""
-    colour = most_common(row)
-    return bool(colour != background and (row == colour).mean() > 1 / 2)
-
-
-def is_appearing(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
-    """Return whether a box shows what only one of the screens has, on another
-    background, as the title of a window that has no focus yet.
-
-    Each of its pieces is drawn alike.
-    """
-    shown = [box.part_of(screen) for screen in screens]
-    if not any(differing(*pair).any() for pair in combinations(shown, 2)):
-        return False
-    background, drawn = _drawing(box.part_of(seen))
-    for part in shown:
-        recorded_background, recorded = _drawing(part)
-        if (recorded_background == background).any():
-            continue
-        pieces = boxes_of(drawn + recorded > _PLAIN_LEVELS)
-        likeness = [
-            _likeness(piece.part_of(recorded), piece.part_of(drawn)) for piece in pieces
-        ]
-        if likeness and min(likeness) >= _SAME_PIECE:
-            return True
-    return False
-
-
-def _likeness(one: Levels, other: Levels) -> float:
-    """Return how much two drawings are alike, from 0 to 1, however faint they are."""
-    sizes = (one**2).sum() * (other**2).sum()
-    return float((one * other).sum() ** 2 / max(sizes, 1))
-
-
-def _drawing(pixels: Pixels) -> tuple[Pixels, Levels]:
-    """Return the most common colour of each row, as a title bar is darker further down,
-    and how far each pixel is from it.
-    """
-    background = np.array([most_common(row) for row in pixels])
-    ink = _ink(pixels, background[:, np.newaxis])
-    return background, np.abs(ink).max(axis=2)
-
-
-class UnknownParts(NamedTuple):
-    """Where a transient frame shows what is unknown."""
-
-    frame: FrameRef
-    seen: Pixels
-    regions: list[Region]
-
-    def is_turning(self, region: Region, frames: Iterable[UnknownParts]) -> bool:
-        """Return whether one of the frames shows something else in a small region that
-        is unknown on both, as a sign that turns while a program works.
-        """
-        if not region.is_within(_SIGN_PX):
-            return False
-        for other in frames:
-            small = [part for part in other.regions if part.is_within(_SIGN_PX)]
-            if not region.meets_any(small):
-                continue
-            shown = region.part_of(other.seen)
-            if differing(region.part_of(self.seen), shown).any():
-                return True
-        return False
 
 
 def is_fading(box: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:

@@ -23,7 +23,6 @@ from pytest_vnc_use.recordings.life import (
     SegmentEvent,
     State,
 )
-from pytest_vnc_use.recordings.painting import UnknownParts
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.runs.directory import RunDirectory
@@ -341,18 +340,13 @@ class UnknownTransients:
             return
         course = run.replay.course
         rehearsal = course.allowances.rehearsal
-        unknown = []
         for frame in passed:
-            seen = run.load(frame)
-            unknown.append(UnknownParts(frame, seen, course.unknown_parts(seen)))
-        for parts in unknown:
-            if rehearsal and parts.regions and course.newest_step:
-                transient = Screen(pixels=partial(run.load, parts.frame))
+            regions = course.unknown_parts(run.load(frame))
+            if rehearsal and regions and course.newest_step:
+                transient = Screen(pixels=partial(run.load, frame))
                 rehearsal.note_transient(course.newest_step, transient)
                 continue
-            for region in parts.regions:
-                if parts.is_turning(region, unknown):
-                    continue
+            for region in regions:
                 masks = self.masks.setdefault((test, course.screen.gate), [])
                 if not region.is_part_of_any(masks):
                     masks.append(region)
@@ -363,5 +357,5 @@ class UnknownTransients:
                     f"{course.newest_location}, the screen showed an unrecorded"
                     f" transient frame, {region}"
                 )
-                run.emit(Transient(problem, parts.frame, region, step))
+                run.emit(Transient(problem, frame, region, step))
                 self.messages.append(problem)
