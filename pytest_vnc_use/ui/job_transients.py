@@ -31,8 +31,9 @@ from pytest_vnc_use.types import Region, Step
 
 @dataclass(eq=False)
 class JobTransient:
-    """A transient frame in CI: the recording's file and text then, the place in it, and
-    what was seen within `region`, by which tests: several in a named recording.
+    """A transient in CI: the recording's file and text then, the place in it, and the
+    frames that showed it, the first within `region`, in which tests: several in a named
+    recording.
     """
 
     tests: list[str]
@@ -41,7 +42,7 @@ class JobTransient:
     text: bytes
     run: int
     step: int
-    seen: Pixels
+    frames: list[Pixels]
     region: Region
     name: str = ""
     """The name of the recording, if several tests share it."""
@@ -58,10 +59,17 @@ class JobTransient:
             return self.tests[0]
         return f"{self.name}, in {count_of(len(self.tests), 'test')}"
 
-    def is_at(self, other: JobTransient) -> bool:
-        """Return whether another one came after the same step of the same recording."""
+    def join(self, other: JobTransient) -> bool:
+        """Take in another one if it came after the same step of the same recording, at
+        the same place, such as a toast that moves; return whether it did.
+        """
         here = (self.path, self.run, self.step)
-        return here == (other.path, other.run, other.step)
+        is_same = here == (other.path, other.run, other.step)
+        if not is_same or not self.region.meets(other.region):
+            return False
+        self.frames += other.frames
+        self.tests += [test for test in other.tests if test not in self.tests]
+        return True
 
     def ask(self, reviewer: Reviewer, directory: RunDirectory) -> Answer:
         """Have the reviewer accept that it shows; return the answer. Raises
@@ -70,7 +78,7 @@ class JobTransient:
         recording = load(self.path)
         assert recording
         boxes = (self.region,)
-        frame = frame_of(self.seen)
+        frame = frame_of(self.frames[0])
         after = recording.segments[self.run].screens[self.step + 1].pixels()
         images = images_of(directory, after, frame, boxes, ())
         question = Question(self.test, self.problem, boxes, images)
@@ -80,18 +88,19 @@ class JobTransient:
         return answer
 
     def _accepted(self, recording: Recording) -> Recording:
-        """Return the recording in which this frame may show after its step."""
+        """Return the recording in which these frames may show after its step."""
         segments = list(recording.segments)
         segment = segments[self.run]
         steps = list(segment.steps)
         step = steps[self.step]
-        if _may_show(step, self.seen):
-            return recording  # with another region of the same frame
         at = clock.utc_now().replace(microsecond=0)
         accepted = Accepted(by=user_name(), at=at, region=self.region)
-        transient = Screen(pixels=held(self.seen), history=(accepted,))
-        transients = (*step.transients, transient)
-        steps[self.step] = step.model_copy(update={"transients": transients})
+        for frame in self.frames:
+            if not _may_show(step, frame):
+                transient = Screen(pixels=held(frame), history=(accepted,))
+                transients = (*step.transients, transient)
+                step = step.model_copy(update={"transients": transients})
+        steps[self.step] = step
         segments[self.run] = segment.model_copy(update={"steps": tuple(steps)})
         return recording.model_copy(update={"segments": tuple(segments)})
 
@@ -127,7 +136,7 @@ def transients_of(
             text,
             segment,
             number,
-            seen,
+            [seen],
             transient.region,
             started.recording,
         )

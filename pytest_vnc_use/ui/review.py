@@ -343,12 +343,13 @@ class CiReview:
 
     def _add_transient(self, transient: JobTransient) -> None:
         """Add a transient to its group: those with the same pixels at the same place."""
-        difference = difference_of(transient.region, transient.seen, transient.seen)
+        for group in self.groups.values():
+            for other in group.drifts:
+                if isinstance(other, JobTransient) and other.join(transient):
+                    return
+        (seen,) = transient.frames
+        difference = difference_of(transient.region, seen, seen)
         group = self.groups.setdefault(f"transient {difference[:16]}", Group())
-        for other in group.drifts:
-            if isinstance(other, JobTransient) and other.is_at(transient):
-                other.tests += transient.tests
-                return
         group.drifts.append(transient)
         if group.question is None:
             group.question = self._question(transient)
