@@ -31,8 +31,8 @@ class ScreenChange:
     """A screen that was added, was removed, or looks different.
 
     `location` says where it stands in the test, such as `before step s2: click "Book"
-    (button)`. `boxes` are around what differs; of a screen that was added or removed
-    there are none.
+    (button)`. `boxes` are around what differs; of a stable screen that was added or
+    removed there are none.
     """
 
     location: str
@@ -150,6 +150,16 @@ def _lines_of(recording: Recording) -> Iterator[str]:
         yield f"  end: confirmed by {segment.confirmed_by}"
 
 
+class _Placed(NamedTuple):
+    """A screen, with its location in words; for a transient, the stable screen after
+    it.
+    """
+
+    location: str
+    screen: Screen
+    stable: Screen | None = None
+
+
 def changed_screens(
     before: Recording | None, after: Recording | None
 ) -> Iterator[ScreenChange]:
@@ -158,32 +168,47 @@ def changed_screens(
     """
     old = dict(_placed_screens(before)) if before else {}
     new = dict(_placed_screens(after)) if after else {}
-    for place, (location, screen) in new.items():
-        pixels = screen.pixels()
+    for place, (location, screen, _) in new.items():
         if place not in old:
-            yield ScreenChange(f"{location} (added)", (), None, pixels)
+            yield _added(new[place])
             continue
-        _, screen_before = old[place]
-        was = screen_before.pixels()
+        was = old[place].screen.pixels()
+        pixels = screen.pixels()
         if was.shape != pixels.shape:
             yield ScreenChange(f"{location} (of another size)", (), was, pixels)
             continue
         boxes = tuple(boxes_of(differing(was, pixels)))
         if boxes:
             yield ScreenChange(location, boxes, was, pixels)
-    for place, (location, screen) in old.items():
+    for place, (location, screen, _) in old.items():
         if place not in new:
             yield ScreenChange(f"{location} (removed)", (), screen.pixels(), None)
 
 
-def _placed_screens(
-    recording: Recording,
-) -> Iterator[tuple[str, tuple[str, Screen]]]:
-    """Yield the id of each step and segment, with its location in words, and its
-    screen.
+def _added(placed: _Placed) -> ScreenChange:
+    """Return the change that a new screen is. A transient is compared with the stable
+    screen after it, where it was accepted, or everywhere if a rehearsal has learned it.
+    """
+    location = f"{placed.location} (added)"
+    pixels = placed.screen.pixels()
+    if placed.stable is None:
+        return ScreenChange(location, (), None, pixels)
+    stable = placed.stable.pixels()
+    accepted = [change.region for change in placed.screen.history if change.region]
+    boxes = tuple(accepted or boxes_of(differing(stable, pixels)))
+    return ScreenChange(location, boxes, stable, pixels)
+
+
+def _placed_screens(recording: Recording) -> Iterator[tuple[str, _Placed]]:
+    """Yield the gates and transients, each after the name of its place, which stays
+    where other steps are inserted or dropped.
     """
     for segment in recording.segments:
-        for step in segment.steps:
-            caption = format_caption(step.action, step.elements)
-            yield step.id, (f"before step {step.id}: {caption}", step.screen)
-        yield segment.id, (f"at the end of the task {segment.task!r}", segment.end)
+        for step, stable in zip(segment.steps, segment.screens[1:], strict=True):
+            caption = f"step {step.id}: {format_caption(step.action, step.elements)}"
+            yield step.id, _Placed(f"before {caption}", step.screen)
+            for number, screen in enumerate(step.transients, 1):
+                placed = _Placed(f"briefly after {caption}", screen, stable)
+                yield f"{step.id}-transient{number}", placed
+        end = f"at the end of the task {segment.task!r}"
+        yield segment.id, _Placed(end, segment.end)

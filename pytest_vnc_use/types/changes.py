@@ -25,8 +25,8 @@ class ChangedRecording:
 class ChangedScreens:
     """Screens that changed alike.
 
-    `boxes` surround the differences; there are none for a screen that was added or
-    removed. `images` are three files: one of the screens before, the same one after,
+    `boxes` surround the differences; there are none for a stable screen that was added
+    or removed. `images` are three files: one of the screens before, the same one after,
     and their difference.
     """
 

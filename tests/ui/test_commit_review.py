@@ -144,6 +144,11 @@ def test_revisions_are_those_of_git_diff(
     assert set(re.findall("### `tests/test_shop.py::(.*)`", printed)) == expected
 
 
+def images_in(page: str) -> list[Image.Image]:
+    sources = re.findall('src="data:image/webp;base64,([^"]+)"', page)
+    return [Image.open(io.BytesIO(b64decode(source))) for source in sources]
+
+
 def test_page_shows_screens_before_and_after(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -152,15 +157,66 @@ def test_page_shows_screens_before_and_after(
     commit("new")
     diff(capsys, "old..new", "--html", "changes.html")
     page = Path("changes.html").read_text("utf-8")
-    sources = re.findall('src="data:image/webp;base64,([^"]+)"', page)
-    images = [Image.open(io.BytesIO(b64decode(source))) for source in sources]
-    before, after, *screens = images
+    before, after, *screens = images_in(page)
     assert before.size == after.size == (200, 150)
     plain = int(old[415, 340])
     colour = (plain >> 16 & 0xFF, plain >> 8 & 0xFF, plain & 0xFF)
     assert before.getpixel((100, 75)) == colour
     assert after.getpixel((100, 75)) == (255, 0, 0)
     assert [screen.size for screen in screens] == [old.shape[::-1]] * 2
+
+
+def add_transient(path: Path, *history: Accepted) -> None:
+    """Have the first step show a red label on the screen after it."""
+    recording = read(path)
+    segment, *segments = recording.segments
+    first, *others = segment.steps
+    shown = replaced(painted(segment.screens[1]), history=history)
+    step = replaced(first, transients=(*first.transients, shown))
+    segment = replaced(segment, steps=(step, *others))
+    save(path, replaced(recording, segments=(segment, *segments)))
+
+
+def insert_step(path: Path) -> None:
+    """Insert a step at the beginning."""
+    recording = read(path)
+    segment, *segments = recording.segments
+    inserted = replaced(segment.steps[0], id="", transients=())
+    segment = replaced(segment, steps=(inserted, *segment.steps))
+    save(path, replaced(recording, segments=(segment, *segments)))
+
+
+def test_accepted_transient_is_difference_with_picture(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = datetime(2026, 11, 29, 8, 30)
+    add_transient(SIGN_IN, Accepted(by="eve", at=at, region=LABEL))
+    commit("new")
+    printed = diff(capsys, "old..new", "--html", "changes.html")
+    assert printed.startswith("## 1 recording changed, 1 difference on the screen\n")
+    assert "### Difference 1: 80 x 30 pixels at (300, 400)" in printed
+    assert "- `tests/test_shop.py::test_sign_in` `briefly after step s1: " in printed
+    before, after, *_ = images_in(Path("changes.html").read_text("utf-8"))
+    assert before.getpixel((100, 75)) != (255, 0, 0)
+    assert after.getpixel((100, 75)) == (255, 0, 0)
+    with closing(CommitReview("old..new")) as review:
+        (group,) = review.facts()["groups"]
+    assert group["boxes"] == [[300, 400, 380, 430]]
+
+
+def test_learned_transient_is_difference_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    add_transient(SIGN_IN)
+    commit("learned")
+    printed = diff(capsys, "old..learned")
+    assert "`briefly after step s1: " in printed
+    assert "### Difference 1: 80 x 30 pixels at (300, 400)" in printed
+    insert_step(SIGN_IN)
+    commit("inserted")
+    printed = diff(capsys, "learned..inserted")
+    assert printed.startswith("## 1 recording changed, 1 difference on the screen\n")
+    assert "briefly" not in printed
 
 
 def test_recording_that_cannot_be_read_is_told(
