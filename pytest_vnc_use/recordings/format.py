@@ -498,7 +498,10 @@ class Recording(_Part):
             for at, step in enumerate(segment.steps, 1):
                 for screen in step.transients:
                     for change in screen.accepted:
-                        places.setdefault(change, f"briefly after step {at}{task}")
+                        place = f"after step {at}{task}, shown briefly"
+                        # the sentence continues with the region
+                        place += " at" if change.region else ""
+                        places.setdefault(change, place)
         for screen in screens(self):
             for change in screen.accepted:
                 places.setdefault(change, "")

@@ -263,7 +263,7 @@ def test_accepted_transient_may_show_again(
     recording = load(healing.file_of("test_toast"))
     assert recording
     places = set(recording.history.values())
-    assert "briefly after step 2" in places
+    assert "after step 2, shown briefly at" in places
     again = healing.run(*strict)
     assert again.code == 0, again.out
 

@@ -196,6 +196,7 @@ def test_accepted_transient_is_difference_with_picture(
     assert printed.startswith("## 1 recording changed, 1 difference on the screen\n")
     assert "### Difference 1: 80 x 30 pixels at (300, 400)" in printed
     assert "- `tests/test_shop.py::test_sign_in` `briefly after step s1: " in printed
+    assert "eve accepted after step 1, shown briefly at 300,400,380,430`" in printed
     before, after, *_ = images_in(Path("changes.html").read_text("utf-8"))
     assert before.getpixel((100, 75)) != (255, 0, 0)
     assert after.getpixel((100, 75)) == (255, 0, 0)
