@@ -33,6 +33,10 @@ from pytest_vnc_use.types import ChangedRecording, ChangedScreens
 _GIT_S = 300.0
 _FILES = f":(glob)**/{DIRECTORY}/**"
 """All files of recordings, as git is asked for them."""
+_TEXTS = f"{_FILES}/{FILE}"
+"""Their texts alone."""
+_INDEX = "index"
+"""The file of git's index in a directory that `_check_out` has written."""
 _NO_SCREEN = np.uint32(0xE0E0E0)
 """The colour of what stands for a screen that only one version has."""
 
@@ -84,24 +88,34 @@ class RevisionReview:
         if new:
             after = temporary / "after"
             _check_out(root, new, after)
+        former = _former_paths(root, old, new, before / _INDEX)
         for path in _changed_recordings(root, old, new):
+            if path in former.values():
+                continue
+            was = former.get(path, path)
             try:
-                versions = load(before / path), load(after / path)
-                self._add(path, *versions)
+                versions = load(before / was), load(after / path)
+                self._add(path, was, *versions)
             except (VncUseError, OSError) as exc:
                 problem = str(exc).replace(f"{temporary}/", "")
                 self.left_out.append(f"{path}: {problem}")
 
     def _add(
-        self, path: PurePosixPath, before: Recording | None, after: Recording | None
+        self,
+        path: PurePosixPath,
+        was: PurePosixPath,
+        before: Recording | None,
+        after: Recording | None,
     ) -> None:
         known = after or before
         if known is None:
             return
         test = str(path.parents[3] / known.test)
-        lines = tuple(changed_lines(before, after))
+        lines = changed_lines(before, after)
+        if was != path:
+            lines.insert(0, f" moved from {was.parent} to {path.parent}")
         accepted = tuple(accepted_since(before, after))
-        self.tests.append(ChangedRecording(test, lines, accepted))
+        self.tests.append(ChangedRecording(test, tuple(lines), accepted))
         for change in changed_screens(before, after):
             self._group_of(change).places.append((test, change.location))
 
@@ -172,6 +186,31 @@ def _changed_recordings(root: Path, old: str, new: str) -> Iterator[PurePosixPat
     yield from sorted(set(map(_recording_of, files)))
 
 
+def _former_paths(
+    root: Path, old: str, new: str, index: Path
+) -> dict[PurePosixPath, PurePosixPath]:
+    """Return the former path of each recording that was moved, as git finds renames: by
+    the text, which has the digest of each image.
+
+    `index` is one of the older commit: files that are new in the working tree are added
+    to it.
+    """
+    environment = {**os.environ, "GIT_INDEX_FILE": str(index)}
+    in_root = ("-C", str(root))
+    ends = [old, new] if new else [old]
+    if not new:
+        others = ("ls-files", "--others", "--exclude-standard", "-z", "--", _TEXTS)
+        names = _git(*in_root, *others, environment=environment)
+        noted = ("add", "-N", "--pathspec-from-file=-", "--pathspec-file-nul")
+        _git(*in_root, *noted, stdin=names, environment=environment)
+    renamed = ("diff", "--name-status", "--find-renames", "--diff-filter=R", "-z")
+    listed = _git(*in_root, *renamed, *ends, "--", _TEXTS, environment=environment)
+    fields = listed.split("\0")
+    former = map(PurePosixPath, fields[1::3])
+    paths = map(PurePosixPath, fields[2::3])
+    return dict(zip(paths, former, strict=True))
+
+
 def _recording_of(file: PurePosixPath) -> PurePosixPath:
     """Return the file of the recording that a file belongs to: it is two directories
     below `DIRECTORY`, the one of the module and the one of the test.
@@ -183,7 +222,7 @@ def _recording_of(file: PurePosixPath) -> PurePosixPath:
 def _check_out(root: Path, commit: str, directory: Path) -> None:
     """Write the recordings of a commit below a directory, as `git checkout` does."""
     directory.mkdir()
-    environment = {**os.environ, "GIT_INDEX_FILE": str(directory / "index")}
+    environment = {**os.environ, "GIT_INDEX_FILE": str(directory / _INDEX)}
     in_root = ("-C", str(root))
     _git(*in_root, "read-tree", commit, environment=environment)
     names = _git(*in_root, "ls-files", "-z", "--", _FILES, environment=environment)

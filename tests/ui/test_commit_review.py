@@ -144,6 +144,28 @@ def test_revisions_are_those_of_git_diff(
     assert set(re.findall("### `tests/test_shop.py::(.*)`", printed)) == expected
 
 
+@pytest.mark.parametrize("revisions", ["old..new", "old"])
+@pytest.mark.parametrize("is_staged", [True, False])
+def test_moved_recording_is_compared_with_former(
+    capsys: pytest.CaptureFixture[str], revisions: str, is_staged: bool
+) -> None:
+    moved = Path("tests/shop/__vnc_recordings__/test_shop/test_cart")
+    moved.parent.mkdir(parents=True)
+    BASKET.parent.rename(moved)
+    change(moved / "recording.json", drop="s6")
+    if revisions == "old..new":
+        commit("new")
+    elif is_staged:
+        git("add", "-A")
+    before = git("status", "--porcelain", "--untracked-files=all")
+    printed = diff(capsys, revisions)
+    assert printed.startswith("## 1 recording changed, 2 differences on the screen\n")
+    assert f"\n moved from {BASKET.parent} to {moved}\n" in printed
+    assert "80 x 30 pixels at (300, 400)" in printed
+    assert "`before step s6: click at (417, 434) (removed)`" in printed
+    assert git("status", "--porcelain", "--untracked-files=all") == before
+
+
 def images_in(page: str) -> list[Image.Image]:
     sources = re.findall('src="data:image/webp;base64,([^"]+)"', page)
     return [Image.open(io.BytesIO(b64decode(source))) for source in sources]
