@@ -90,6 +90,7 @@ def gate_to(
         targets=targets,
         step=step,
         pressed=pressed,
+        accepted=screen_before.accepted_after(screen) if screen_before else (),
     )
 
 

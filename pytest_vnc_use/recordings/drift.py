@@ -254,6 +254,7 @@ def _unchanged_boxes(
     recorded_before = gate.step.screen
     differs = differing(gate.expected, seen) & ~gate.ignored
     differs &= differing(recorded_before, gate.expected)
+    differs &= ~mask_of(gate.step.accepted, seen.shape)
     before = recorded_before if acted_on is None else acted_on
     has_changed = differing(before, seen)
     unchanged = []
@@ -271,7 +272,9 @@ def _is_ineffective(
     seen: Pixels,
     acted_on: Pixels | None,
 ) -> bool:
-    """Return whether a step that had an effect in the recording has none now."""
+    """Return whether a step that had an effect in the recording has none now, and only
+    that effect is missing: in another theme, all differs before the step too.
+    """
     had_effect = step.has_effect or step.caret is not None
     is_of_effect = bool(mismatch.boxes) or mismatch.region == step.caret
     if not had_effect or not is_of_effect:
@@ -279,7 +282,11 @@ def _is_ineffective(
     if _shows_new_value(gate, step, seen, acted_on):
         return False
     before = step.screen if acted_on is None else acted_on
-    return not (differing(before, seen) & ~step.left_out).any()
+    if (differing(before, seen) & ~step.left_out).any():
+        return False
+    effect = step.changed & ~mask_of(step.accepted, seen.shape)
+    beside = really_differing(gate.expected, seen, gate.ignored) & ~effect
+    return not mask_of(mismatch.boxes, seen.shape)[beside].any()
 
 
 def _shows_new_value(
@@ -561,10 +568,10 @@ def remedies(
     if unasked and not moved:
         lines.append(f"No user was asked whether the screen is right: {unasked}.")
     is_unchanged = mismatch.kind == "unchanged"
-    if is_unchanged or _unchanged_boxes(mismatch, gate, seen, acted_on):
-        lines += _HANGS
     if mismatch.kind == "recoloured":
         lines.append(_THEME)
+    elif is_unchanged or _unchanged_boxes(mismatch, gate, seen, acted_on):
+        lines += _HANGS
     if mismatch.kind == "no_window":
         lines.append(_NO_WINDOW)
     if moved:

@@ -244,6 +244,15 @@ class Screen(Drawn):
         statements = [value.statement for value in self.values]
         return (*self.history, *filter(None, statements))
 
+    def accepted_after(self, other: Screen) -> tuple[Region, ...]:
+        """Return where changes were accepted since any were for another screen."""
+        latest = max((change.at.timestamp() for change in other.history), default=0.0)
+        return tuple(
+            change.region
+            for change in self.history
+            if change.region and change.at.timestamp() > latest
+        )
+
     @property
     def gate(self) -> str:
         """The name of its image, such as `s7` or `end1`, which names the gates that

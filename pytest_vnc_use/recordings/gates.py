@@ -73,6 +73,7 @@ class StepBefore:
     `name` is as in `step 3 of 5, click "Pay" (button)`, and `screen` the one before it,
     of which `left_out` is not compared with the gate's. `changed` are the tiles that it
     changed. `pressed` are the points at which it pressed a button of the pointer.
+    `accepted` is where only the screen before it is of a newer version of the product.
 
     `has_effect`: it left changed pixels. Where it did not, `caret` is where it moved
     the only caret; None if it moved none.
@@ -85,6 +86,7 @@ class StepBefore:
     pressed: tuple[Point, ...] = ()
     has_effect: bool = True
     caret: Region | None = None
+    accepted: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,11 +301,12 @@ def gate(
     targets: tuple[Region, ...] = (),
     step: str = "the step before",
     pressed: tuple[Point, ...] = (),
+    accepted: tuple[Region, ...] = (),
 ) -> Gate:
     """Return the gate to a recorded screen whose dynamic regions are `parts`.
 
     A `step` turned the screen `before` into it, and `pressed` a button at these points;
-    `before` is None where nothing was done yet.
+    `before` is None where nothing was done yet. `accepted` is as in `StepBefore`.
     """
     shape = expected.shape
     with_variants = []
@@ -332,7 +335,7 @@ def gate(
         caret = come[0] if is_compared else None
     changed = changed_tiles(before, expected)
     step_before = StepBefore(
-        step, before, left_out, changed, pressed, has_effect, caret
+        step, before, left_out, changed, pressed, has_effect, caret, accepted
     )
     return replace(first_gate, step=step_before)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from PIL import Image, ImageDraw
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.closed import Circumstances
-from pytest_vnc_use.recordings.course import Course
-from pytest_vnc_use.recordings.drift import cell_around
+from pytest_vnc_use.recordings.course import Course, gate_to
+from pytest_vnc_use.recordings.drift import cell_around, explained, remedies
 from pytest_vnc_use.recordings.format import (
+    Accepted,
     DynamicRegion,
     RecordedStep,
     Recording,
@@ -22,7 +24,9 @@ from pytest_vnc_use.recordings.format import (
     Segment,
     ShownValue,
     dynamic_region,
+    held,
 )
+from pytest_vnc_use.recordings.gates import gate
 from pytest_vnc_use.recordings.images import Pixels, frame_of
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.types import Click, Frame, Region
@@ -136,6 +140,54 @@ def test_drift_with_another_effect_names_no_hang() -> None:
     first, *remedies = drift([OPEN, PAID], [OPEN, window("Total 6.00", "void")])
     assert "nothing changed" not in first
     assert [line for line in remedies if line.startswith(HANGS)] == []
+
+
+DARKENED = window("Total 3.00", "open", back="#202020", ink="#e0e0e0")
+WIDE = window("Total 3.00", "open").copy()
+Region(20, 150, 220, 280).part_of(WIDE)[:] = 0xFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("seen", "starts"),
+    [
+        (DARKENED, "other colours nearly everywhere from (20, 20) "),
+        (WIDE, "a different effect of step 1 of 1: "),
+    ],
+    ids=["dark", "larger"],
+)
+def test_accepted_look_differs_after_step_without_effect(
+    seen: Pixels, starts: str
+) -> None:
+    placed = window("Total 3.00 |", "open")
+    made = gate(placed, (), before=OPEN, step="step 1 of 1")
+    mismatch = made.mismatch(seen, seen)
+    assert mismatch
+    assert explained(mismatch, made, seen, seen).problem.startswith(starts)
+
+
+@pytest.mark.parametrize(
+    ("before_at", "after_at", "kind"),
+    [(2, 1, "recoloured"), (2, 0, "recoloured"), (1, 2, "unchanged")],
+)
+def test_theme_accepted_before_step_is_not_its_effect(
+    before_at: int, after_at: int, kind: str
+) -> None:
+    def accepted(day: int) -> tuple[Accepted, ...]:
+        at = datetime(2026, 11, day or 1, tzinfo=timezone.utc)
+        change = Accepted(by="eve", at=at, region=Region(18, 18, 223, 143))
+        return (change,) if day else ()
+
+    before = Screen(pixels=held(DARKENED), history=accepted(before_at))
+    end = Screen(pixels=held(OPEN), history=accepted(after_at))
+    step = RecordedStep(action=Click(1, 1), screen=before)
+    run = Segment(task="Click", steps=(step,), end=end)
+    made = gate_to(run, 1)
+    mismatch = made.mismatch(DARKENED, DARKENED)
+    assert mismatch
+    mismatch = explained(mismatch, made, DARKENED, DARKENED)
+    assert mismatch.kind == kind
+    lines = remedies(mismatch, made, DARKENED, run, acted_on=DARKENED)
+    assert any(line.startswith(HANGS) for line in lines) == (kind == "unchanged")
 
 
 REVIEW = "After a CI job, review its run directories on your machine"
