@@ -201,7 +201,9 @@ class Review:
             # One difference after the other: each may show another value.
             first = mismatch.boxes[0]
             mismatch = replace(mismatch, region=first, boxes=(first,))
-        changes = changes_of(gate, seen, mismatch.boxes)
+        # No compared pixel differs where a caret is missing.
+        is_caret = gate.caret in mismatch.boxes
+        changes = [] if is_caret else changes_of(gate, seen, mismatch.boxes)
         targets = _changed_targets(changes, segment, seen)
         moved = tuple(target.moved for target in targets if target.moved)
         answer = self._earlier_answer(changes, gate, screen, seen, values)
@@ -233,6 +235,8 @@ class Review:
             )
             answer = self.test.reviewer.ask(question, changes, at)
             self._mask(answer.kind, screen, masks)
+            if is_caret and answer.kind == "accept":
+                self._mask("mask_gate", screen, mismatch.boxes)
             self._show(answer, screen, places)
         return replace(answer, moved=moved[0] if moved else "")
 

@@ -284,8 +284,7 @@ class ClosedGates:
         match answered.kind:
             case "accept" | "mask" | "mask_gate" | "value":
                 life.move(State.ACCEPTED)
-                if answered.kind != "accept":
-                    course.remake()
+                course.remake()
                 course.position.look_again()
                 return True
             case "hand":

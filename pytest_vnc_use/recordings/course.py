@@ -399,7 +399,7 @@ class Course:
             self._position.frame = None
 
     def remake(self) -> None:
-        """Make the gate again, as masks were added."""
+        """Make the gate again, with the masks that a reviewer has added."""
         self._position = None
 
     def release(self) -> None:
@@ -428,9 +428,14 @@ class Course:
         """Return what differs from the gate: from its screen, from what was accepted,
         or from what must blink.
         """
+        # The screen before a step by hand is shown as the user has acted on it.
+        if self.is_by_hand:
+            return None
         position = self.position
         made = self.allowances.with_accepted(position.gate, seen, self.due_at)
-        mismatch = made.mismatch(seen, self.acted_on, position.passing_now())
+        # The user saw where a step by hand moved the caret.
+        acted_on = None if self.was_by_hand else self.acted_on
+        mismatch = made.mismatch(seen, acted_on, position.passing_now())
         return mismatch or position.blinks.note(seen)
 
     def shows_end(self, seen: Pixels) -> bool:

@@ -170,7 +170,7 @@ class Gate:
         if (was != step.caret.part_of(seen)).any():
             return None
         problem = f"the caret is not where it was moved by {step.name}"
-        return Mismatch(problem, step.caret)
+        return Mismatch(problem, step.caret, (step.caret,), kind="variants")
 
     def _is_unpressed(self, differs: Mask, seen: Pixels) -> bool:
         """Return whether the marked pixels are only the border of the control that the

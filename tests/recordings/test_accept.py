@@ -25,6 +25,7 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     Segment,
+    dynamic_region,
     named_screens,
 )
 from pytest_vnc_use.recordings.gates import mask_of
@@ -50,6 +51,8 @@ from pytest_vnc_use.types import (
     Click,
     DesktopAction,
     Frame,
+    FrameRef,
+    KeyCombo,
     Region,
     Wait,
 )
@@ -705,3 +708,61 @@ def course_of(review: Review) -> Course:
     """Return a course of `RUN`, to which a reviewer listens."""
     life = Life(State.READY, review)
     return Course(RUN, Allowances(review=review), life=life)
+
+
+BLANK = np.full((100, 200), 0xFFFFFF, np.uint32)
+AFTER_WORD = Region(60, 10, 61, 29)
+NEXT_LINE = Region(10, 29, 11, 48)
+LAST_LINE = Region(10, 48, 11, 67)
+
+
+def returns(*carets: Region) -> Segment:
+    """Return a segment that presses Return between screens with these carets, which
+    were off.
+    """
+    screens = []
+    for number, caret in enumerate(carets, 1):
+        parts = (dynamic_region(caret, "caret"),)
+        screens.append(
+            Screen(
+                image=f"s{number}.webp",
+                digest="0" * 12,
+                dynamic=parts,
+                pixels=lambda: BLANK,
+            )
+        )
+    steps = [
+        RecordedStep(action=KeyCombo(("return",)), screen=before)
+        for before in screens[:-1]
+    ]
+    return Segment(task="Type", steps=tuple(steps), end=screens[-1])
+
+
+def test_steps_by_hand_are_trusted_with_caret_off() -> None:
+    course = Course(returns(AFTER_WORD, NEXT_LINE))
+    by_hand = returns(AFTER_WORD, NEXT_LINE, LAST_LINE).steps
+    course.replace_steps(0, by_hand)
+    for number in range(3):
+        assert course.number == number
+        frame = FrameRef(str(number), 200, 100)
+        assert course.compare(frame, course.screen.pixels) is None
+        course.advance()
+    # the recorded step that follows must move its caret
+    assert course.compare(FrameRef("end", 200, 100), lambda: BLANK)
+
+
+def test_caret_elsewhere_is_asked_and_recorded(tmp_path: Path) -> None:
+    run = returns(AFTER_WORD, NEXT_LINE)
+    with pytest.raises(RecordingDrifted, match="nothing changed on the screen after"):
+        replayed(Replay(Toolbar(BLANK), Course(run)))
+
+    user = User("accept")
+    recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
+    review = review_of(user.reviewer, tmp_path, recording)
+    course = Course(run, Allowances(review=review), life=Life(State.READY, review))
+    replayed(Replay(Toolbar(BLANK), course, watch_s=0.0))
+    (question,) = user.questions
+    assert question.boxes == (NEXT_LINE,)
+    (accepted,) = review.accepted(recording).segments
+    assert [screen.masks for screen in accepted.screens] == [(), (NEXT_LINE,)]
+    replayed(Replay(Toolbar(BLANK), Course(accepted), watch_s=0.0))
