@@ -67,7 +67,7 @@ from pytest_vnc_use.types import Drift, RunStarted, StepFinished
 from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.ui.job_transients import JobTransient, transients_of
 from pytest_vnc_use.ui.link import facts_of
-from pytest_vnc_use.ui.rounds import Rounds, difference_of, format_result
+from pytest_vnc_use.ui.rounds import Rounds, format_result
 
 _VERDICT = "a model's verdict"
 _HEAD_BYTES = 1_000
@@ -219,7 +219,7 @@ class Group:
     drifts: list[JobDrift | JobTransient | Heal] = field(default_factory=list)
     question: Question | None = None
     differences: frozenset[str] = frozenset()
-    """What `difference_of` returns of each difference; none of a heal."""
+    """The name of each difference; none of a heal."""
     results: dict[str, str] = field(default_factory=dict)
 
 
@@ -323,13 +323,15 @@ class CiReview:
         """Add a drift to its group; the first of a group is the one whose images are
         shown.
         """
-        _, _, gate, _ = drift.opened()
+        recording, _, gate, _ = drift.opened()
         mismatch = gate.mismatch(drift.seen)
         boxes = mismatch.boxes if mismatch else ()
         if not boxes:
             self.left_out.append(f"{drift.test}: {drift.problem}")
             return
-        differences = [difference_of(box, gate.expected, drift.seen) for box in boxes]
+        known = self.rounds.differences
+        known.learn_carets(recording)
+        differences = [known.name(box, gate.expected, drift.seen) for box in boxes]
         number = hashlib.sha256("".join(differences).encode()).hexdigest()[:16]
         group = self.groups.setdefault(number, Group())
         group.differences = frozenset(differences)
@@ -348,7 +350,7 @@ class CiReview:
                 if isinstance(other, JobTransient) and other.join(transient):
                     return
         (seen,) = transient.frames
-        difference = difference_of(transient.region, seen, seen)
+        difference = self.rounds.differences.name(transient.region, seen, seen)
         group = self.groups.setdefault(f"transient {difference[:16]}", Group())
         group.drifts.append(transient)
         if group.question is None:

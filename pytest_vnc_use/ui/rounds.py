@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.life import AnswerKind
 from pytest_vnc_use.recordings.question import MASKING, Answer, Offer, Question
 from pytest_vnc_use.types import Region
+from pytest_vnc_use.ui.differences import Differences
 from pytest_vnc_use.ui.link import facts_of
 
 UNANSWERED = Answer(
@@ -45,16 +46,6 @@ def format_result(answer: Answer) -> str:
     return _RESULTS.get(answer.kind, f"a bug: {answer.text}")
 
 
-def difference_of(box: Region, recorded: Pixels, seen: Pixels) -> str:
-    """Return what identifies a difference: its box, and the pixels recorded and now in
-    it.
-    """
-    digest = hashlib.sha256(f"{box!r} {seen.shape}".encode())
-    for screen in (recorded, seen):
-        digest.update(box.part_of(screen).tobytes())
-    return digest.hexdigest()
-
-
 @dataclass(frozen=True)
 class Asked:
     """A question of a replay: the facts that its session sent, and each difference with
@@ -65,16 +56,16 @@ class Asked:
     boxes: Mapping[str, Region]
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Asked:
-        """Return the question with its differences: the whole screen if it is unknown
-        where it differs.
+    def of(cls, facts: Mapping[str, Any], known: Differences) -> Asked:
+        """Return the question with its differences, by their names in the review: the
+        whole screen if it is unknown where it differs.
         """
         recorded, seen = (pixels_of(b64decode(png)) for png in facts["images"][:2])
         boxes = [Region(*box) for box in facts["boxes"]]
         if not boxes:
             height, width = seen.shape
             boxes = [Region(0, 0, width, height)]
-        differences = {difference_of(box, recorded, seen): box for box in boxes}
+        differences = {known.name(box, recorded, seen): box for box in boxes}
         return cls(facts, differences)
 
     @property
@@ -189,6 +180,7 @@ class Rounds:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._directory.mkdir()
+        self.differences = Differences()
         self.groups: dict[str, RoundGroup] = {}
         self.tests: dict[str, LastReplay] = {}
         self.number = 0
@@ -245,7 +237,7 @@ class Rounds:
         """Return the answer to a session's question; keep the question where there is
         none yet.
         """
-        asked = Asked.of(facts)
+        asked = Asked.of(facts, self.differences)
         for group in self._answered(asked, "bug"):
             if group.is_part_of(asked):
                 self._stop(group, asked)

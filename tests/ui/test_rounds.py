@@ -18,6 +18,12 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.recordings.format import (
+    Recording,
+    Screen,
+    Segment,
+    dynamic_region,
+)
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.question import Answer, Offer, Question
 from pytest_vnc_use.types import Region
@@ -289,6 +295,48 @@ def test_only_new_difference_of_question_is_grouped(rounds: Rounds) -> None:
     rounds.answer(name_of(rounds, 1), "bug", "a bad status")
     assert rounds.ask(both) == Answer("bug", "a bad status")
     assert rounds.ask(asked(painted(TITLE), TITLE)) == Answer("accept")
+
+
+WORD = Region(12, 12, 16, 18)
+CARET = Region(20, 12, 21, 18)
+
+
+def has_carets() -> Recording:
+    """Return a recording with a caret somewhere."""
+    caret = dynamic_region(CARET.moved(0, 50), "caret")
+    end = Screen(dynamic=(caret,), pixels=lambda: SCREEN)
+    segment = Segment(task="Type", end=end)
+    return Recording(test="test_it", screen_size=(200, 100), segments=(segment,))
+
+
+@pytest.mark.parametrize(
+    ("knows_carets", "drawn", "is_same"),
+    [
+        (True, [CARET], True),
+        (False, [CARET], False),
+        (True, [WORD], False),
+        (True, [CARET.grown(1, SCREEN.shape)], False),
+        (True, [Region(20, 12, 21, 13), Region(20, 14, 21, 18)], False),
+        (True, [CARET, WORD], False),
+    ],
+    ids=["caret", "no carets recorded", "word", "wider", "an i", "word and caret"],
+)
+def test_difference_holds_though_caret_blinks(
+    rounds: Rounds, knows_carets: bool, drawn: list[Region], is_same: bool
+) -> None:
+    if knows_carets:
+        rounds.differences.learn_carets(has_carets())
+    rounds.start()
+    off = painted(TITLE)
+    on = off.copy()
+    for region in drawn:
+        region.part_of(on)[:] = 0
+    rounds.ask(asked(off, TITLE))
+    rounds.ask(asked(on, TITLE, test="test_other"))
+    assert (len(rounds.groups) == 1) == is_same
+    rounds.answer(name_of(rounds, 0), "accept", "")
+    answer = rounds.ask(asked(on, TITLE, test="test_third"))
+    assert answer == (Answer("accept") if is_same else UNANSWERED)
 
 
 def test_moved_target_is_never_accepted(rounds: Rounds) -> None:
