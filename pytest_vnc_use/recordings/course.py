@@ -517,10 +517,7 @@ class Course:
             return []
         passing = self._screens_passing()
         known = [*beside, *passing]
-        targets: list[Point] = []
-        for number in range(self._next):
-            targets += self.segment.points_at(number)
-        passage = Passage(beside, passing, targets, self._typed_at())
+        passage = Passage(beside, passing, self._typed_at())
         regions = []
         for part in unknown_parts(transient, known, left_out):
             if not passage.shows(part, transient):

@@ -17,7 +17,6 @@ from pytest_vnc_use.backends.pixels import box_of, boxes_of, most_common
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.same_text import MAX_HEIGHT_PX, really_differing
 from pytest_vnc_use.types import CARET_PX, Region
-from pytest_vnc_use.types.actions import Point
 
 _PAGE_SHARE = 0.5
 """The part of the screen that a message has at most: more is a page that loads."""
@@ -61,13 +60,12 @@ Levels = npt.NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Passage:
     """The way from one recorded screen to the next: both `screens`, also as accepted,
-    what was seen to pass, the points at which the steps so far acted, and where the
-    text of the newest one may begin that Enter has taken away; None if it typed none.
+    what was seen to pass, and where the text of the newest step may begin that Enter has
+    taken away; None if it typed none.
     """
 
     screens: Sequence[Pixels]
     passing: Sequence[Pixels] = ()
-    acted_at: Sequence[Point] = ()
     typed_at: Sequence[Region] | None = None
 
     def shows(self, box: Region, seen: Pixels) -> bool:
@@ -75,8 +73,14 @@ class Passage:
         that is new.
         """
         is_page = box.area > _PAGE_SHARE * seen.size
-        return is_page or all(
-            self._has_line(line, seen) for line in text_lines(box, seen)
+        if is_page or self._is_typed(box, seen):
+            return True
+        return all(self._has_line(line, seen) for line in text_lines(box, seen))
+
+    def _is_typed(self, box: Region, seen: Pixels) -> bool:
+        typed_at = self.typed_at
+        return typed_at is not None and any(
+            is_typed(box, typed_at, screen, seen) for screen in self.screens
         )
 
     def _has_line(self, line: Region, seen: Pixels) -> bool:
@@ -88,13 +92,10 @@ class Passage:
         for screen in screens:
             if not differing(line.part_of(screen), line.part_of(seen)).any():
                 return True
-            if self.typed_at is not None and is_typed(
-                line, self.typed_at, screen, seen
-            ):
-                return True
         return (
-            is_fading(line, screens, seen)
-            or is_moved_text(line, screens, seen, self.acted_at)
+            self._is_typed(line, seen)
+            or is_fading(line, screens, seen)
+            or is_moved_text(line, screens, seen)
             or is_scaled_text(line, screens, seen)
         )
 
@@ -191,16 +192,10 @@ def _is_empty(box: Region, seen: Pixels) -> bool:
     return bool(row_levels.max() <= _PLAIN_LEVELS)
 
 
-def is_moved_text(
-    box: Region,
-    screens: Sequence[Pixels],
-    seen: Pixels,
-    targets: Iterable[Point] = (),
-) -> bool:
-    """Return whether a box is of a line of text, or of a sign, that one of the screens
-    has, in its place or further along its row or column, where it is not now. On its
-    way it may be drawn at a fraction of a pixel, and is no stronger than on any screen,
-    except on a target that is pointed at.
+def is_moved_text(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
+    """Return whether a box is of a line of text that one of the screens has, in its place
+    or further along its row or column, where it is not now. On its way it may be drawn
+    at a fraction of a pixel, and in another colour.
     """
     background = _background(box, seen)
     is_drawn = np.abs(_ink(box.part_of(seen), background)).max(axis=2) > _PLAIN_LEVELS
@@ -212,16 +207,10 @@ def is_moved_text(
     if is_drawn.sum() > line.grown(_AROUND_PX, seen.shape).area / 2:
         return False
     drawn = _ink(line.part_of(seen), background)
-    strongest = max(_strength(line, screen) for screen in screens)
     for screen in screens:
         for there in _places_of(line, drawn, screen, seen):
-            if _likeness_to(there, screen, drawn) < _SAME_LINE:
-                continue
             is_gone = differing(there.part_of(screen), there.part_of(seen)).any()
-            limit = max(strongest, _strength(there, screen)) + _FADE_LEVELS
-            if np.abs(drawn).max() > limit and not box.holds_any(targets):
-                continue
-            if is_gone:
+            if is_gone and _likeness_to(there, screen, drawn) >= _SAME_LINE:
                 return True
     return False
 
@@ -267,12 +256,6 @@ def _background(box: Region, screen: Pixels) -> int:
     fills its own.
     """
     return most_common(box.grown(_AROUND_PX, screen.shape).part_of(screen))
-
-
-def _strength(line: Region, screen: Pixels) -> float:
-    """Return how far from its background a line is at most."""
-    ink = _ink(line.part_of(screen), _background(line, screen))
-    return float(np.abs(ink).max())
 
 
 def _places_of(
