@@ -54,8 +54,8 @@ _TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
 _ACCEPT_HEALS = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
 _BUG = "if it is wrong, the product has a bug: the report shows it"
 _MASK_TRANSIENT = (
-    "if it is right, accept it with `cua-vnc ui --review RUNS`, or mask it at the gate"
-    " after its step:"
+    "if it is right, accept it with `cua-vnc ui --review {}`, or mask it at the gate after"
+    " its step:"
 )
 _DROPPED = (
     "not updated with what was accepted, as the test failed: accept it again once the"
@@ -103,7 +103,8 @@ def _check_replay(item: pytest.Item, recorded_test: RecordedTest) -> None:
     if recorded_test.transients and is_strict:
         kept = _keep_accepted(item, recorded_test)
         commands = [f"  {command}" for command in recorded_test.transient_commands()]
-        remedies = [_BUG, _MASK_TRANSIENT, *commands, f"or {AGAIN}"]
+        mask = _MASK_TRANSIENT.format(settings.runs_dir)
+        remedies = [_BUG, mask, *commands, f"or {AGAIN}"]
         told = [*recorded_test.transients, *kept, *remedies]
         raise _unlike_recording(_TRANSIENT, told)
 

@@ -70,7 +70,7 @@ _LISTED = {
 was not as recorded.
 """
 _TRANSIENT = (
-    "with an unrecorded transient frame; accept what is right: cua-vnc ui --review RUNS"
+    "with an unrecorded transient frame; accept what is right: cua-vnc ui --review {}"
 )
 _HOOKS_RAISED = "hooks that raised; the results of the tests do not depend on them"
 
@@ -371,7 +371,8 @@ class _ResultsCollector:
             texts = _transients_of(tests)
             listed += [f"TRANSIENT {name}: {text}" for text in texts]
             number += bool(texts)
-        return f"{number} {_TRANSIENT}", listed
+        title = _TRANSIENT.format(self._settings.runs_dir)
+        return f"{number} {title}", listed
 
     def _hook_failures(self) -> list[str]:
         """Return each failure of a hook, with the first test in which it occurred."""
