@@ -34,7 +34,7 @@ from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.life import GateOpened, Life, State
 from pytest_vnc_use.recordings.painting import (
     Passage,
-    is_half_painted,
+    cleared_place,
     unknown_parts,
 )
 from pytest_vnc_use.recordings.rehearse import Rehearsal
@@ -513,14 +513,14 @@ class Course:
         beside = self._screens_beside()
         if not unknown_parts(transient, beside, left_out):
             return []
-        if is_half_painted(transient, beside, left_out):
-            return []
+        cleared = cleared_place(transient, beside, left_out)
         passing = self._screens_passing()
         known = [*beside, *passing]
         passage = Passage(beside, passing, self._typed_at())
         regions = []
         for part in unknown_parts(transient, known, left_out):
-            if not passage.shows(part, transient):
+            is_loading = cleared is not None and part.meets(cleared)
+            if not is_loading and not passage.shows(part, transient):
                 regions.append(part)
         for screen in self.segment.screens:
             if not regions:

@@ -40,6 +40,8 @@ _BEARING_PX = 8
 """The largest gap between a caret and the text that begins there, on a screen on which
 all is twice as large.
 """
+_CLEARED_PX = 64
+"""How close to what is cleared it may say that it loads."""
 _VISIBLE_LEVELS = 48
 """The smallest difference of a level of a letter that can be read."""
 _TEXT_PX = 6
@@ -147,19 +149,22 @@ def _is_line_of_text(ink: Mask) -> bool:
     return bool(letters >= _LEAST_LETTERS)
 
 
-def is_half_painted(seen: Pixels, screens: Sequence[Pixels], left_out: Mask) -> bool:
-    """Return whether a line of a screen is empty that is empty on none of the `screens`:
-    the page has taken something away, and has yet to draw what comes in its place. A
-    line that has moved is elsewhere.
+def cleared_place(
+    seen: Pixels, screens: Sequence[Pixels], left_out: Mask
+) -> Region | None:
+    """Return where a screen has empty lines that are empty on none of the `screens`, and
+    close around: the page has taken something away, and has yet to draw what comes in
+    its place. None if nowhere. A line that has moved is elsewhere.
     """
+    place: Region | None = None
     for box in boxes_of(_unlike(seen, screens, left_out), _LINE_APART_PX):
         if min(box.width, box.height) <= _TEXT_PX or not _is_empty(box, seen):
             continue
         background = _background(box, seen)
         is_cleared = all(_background(box, screen) == background for screen in screens)
         if is_cleared and not any(_has_moved(box, screen, seen) for screen in screens):
-            return True
-    return False
+            place = place.joined(box) if place else box
+    return place and place.grown(_CLEARED_PX, seen.shape)
 
 
 def _has_moved(line: Region, screen: Pixels, seen: Pixels) -> bool:

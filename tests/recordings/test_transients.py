@@ -27,7 +27,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.images import Pixels, levels_of, pixels_of
 from pytest_vnc_use.recordings.painting import (
     Passage,
-    is_half_painted,
+    cleared_place,
     is_moved_text,
     unknown_parts,
 )
@@ -548,10 +548,14 @@ def test_unknown_parts_page_that_loads_is_none() -> None:
     assert after_two_steps().unknown_parts(loading()) == []
 
 
-def test_unknown_parts_while_a_part_is_cleared_is_none() -> None:
-    course = after_two_steps()
-    assert course.unknown_parts(page("alice", toast="Loading"))
-    assert course.unknown_parts(page("", toast="Loading")) == []
+def test_unknown_parts_where_a_line_is_cleared_is_none() -> None:
+    course = after_two_steps([screen_of(page("alice", note="two of three"))] * 4)
+    assert course.unknown_parts(page("alice", note="Loading"))
+    cleared = page("", note="two of three", beside="Loading")
+    assert course.unknown_parts(cleared)
+    cleared[60:70, 80:150] = cleared[30:40, 210:280]  # close to the text that has gone
+    cleared[30:40, 210:280] = 0xFFFFFF
+    assert course.unknown_parts(cleared) == []
 
 
 def test_unknown_parts_shorter_text_in_a_line_is_listed() -> None:
@@ -643,17 +647,20 @@ def test_is_moved_text_other_line_is_message(shown: Pixels, *, is_known: bool) -
 
 
 @pytest.mark.parametrize(
-    ("shown", "is_half"),
+    ("shown", "is_cleared"),
     [
         (text_at(180, "Slide 1", colour="#777777"), False),
         (text_at(180, "Loading", colour="#777777"), True),
     ],
     ids=["moves", "loads"],
 )
-def test_is_half_painted_where_a_line_has_gone(shown: Pixels, *, is_half: bool) -> None:
+def test_cleared_place_is_where_a_line_has_gone(
+    shown: Pixels, *, is_cleared: bool
+) -> None:
     screens = [text_at(20, "Slide 1"), text_at(20, "Slide 2")]
     left_out = np.zeros(shown.shape, np.bool_)
-    assert is_half_painted(shown, screens, left_out) is is_half
+    place = cleared_place(shown, screens, left_out)
+    assert (place is not None) is is_cleared
 
 
 def window(title: str = "", colours: tuple[int, int] = (120, 200)) -> Pixels:
