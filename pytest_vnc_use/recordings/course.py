@@ -292,6 +292,18 @@ class Course:
         return self.segment.steps[self._next - 1]
 
     @property
+    def pointer(self) -> Point | None:
+        """Where the steps of this segment have left the pointer; None if they have not
+        moved it, or if a button is held.
+        """
+        for step in reversed(self.segment.steps[: self._next]):
+            if isinstance(step.action, MouseDown):
+                return None
+            if where := points(step.action):
+                return where[-1]
+        return None
+
+    @property
     def last_screen(self) -> Screen | None:
         """The screen before the last step, with which the test's next segment
         begins.

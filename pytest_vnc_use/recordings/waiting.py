@@ -22,6 +22,7 @@ from pytest_vnc_use.types import (
     KeyCombo,
     MouseDown,
     MouseUp,
+    Move,
     RawFrame,
     TypeText,
     Wait,
@@ -198,8 +199,23 @@ class GateWaiter:
                 is_announced = True
                 recorded_s = course.screen.appeared_s
                 course.life.announce(GateAwaited(deadline.remaining_s, recorded_s))
+                self._move_pointer(mismatch)
             rest_s = min(again_s, deadline.remaining_s)
             self._desktop.wait_changed(seen.taken_at, rest_s)
+
+    def _move_pointer(self, mismatch: Mismatch) -> None:
+        """Move the pointer by a pixel and back if what differs is under it.
+
+        A program may learn only from a motion what has come under a pointer at rest:
+        Chromium, after a button has moved away and back, sometimes draws it as if the
+        pointer were elsewhere.
+        """
+        pointer = self._course.pointer
+        if pointer is None or not any(box.holds(pointer) for box in mismatch.boxes):
+            return
+        x, y = pointer
+        self._desktop.perform(Move(x - 1 if x else 1, y))
+        self._desktop.perform(Move(x, y))
 
     def _compare_frame(self, *, may_learn: bool) -> Mismatch | None:
         """Return what differs in a new frame, which is handed on: until now, the screen

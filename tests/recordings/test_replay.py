@@ -30,6 +30,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from support.memory_desktop import PaintedController
+from support.paths import PROGRAMS
 from support.tills import ADD_WHEN_MOVED, LATER, PAY, STEPS, TASK, Steps, Tills
 
 pytestmark = pytest.mark.desktop
@@ -248,6 +249,15 @@ def test_gate_waits_three_times_as_long_as_it_took(tmp_path: Path) -> None:
         tills.agent("replay", gate_s=1.0) as played,
         pytest.raises(RecordingDrifted, match=waited),
     ):
+        played.run()
+
+
+def test_pointer_is_moved_where_difference_is_under_it(tmp_path: Path) -> None:
+    buttons = Tills(tmp_path, (PROGRAMS / "resting_pointer.py",))
+    with buttons.agent("auto", Steps(Click(160, 120))) as played:
+        played.run()
+        assert played.recorded.write()
+    with buttons.agent("replay", None, "--late") as played:
         played.run()
 
 
