@@ -50,7 +50,7 @@ _NOT_RECORDED = (
 )
 _KEPT = "nothing was recorded, as the test failed. {}"
 _HEALED = "was healed (vnc_healed = fail)"
-_TRANSIENT = "showed an unrecorded transient frame (--vnc-transients=fail)"
+_TRANSIENT = "showed a transient that is not recorded (--vnc-transients=fail)"
 _ACCEPT_HEALS = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
 _BUG = "if it is wrong, the product has a bug: the report shows it"
 _MASK_TRANSIENT = (

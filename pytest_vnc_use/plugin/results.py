@@ -70,7 +70,7 @@ _LISTED = {
 was not as recorded.
 """
 _TRANSIENT = (
-    "with an unrecorded transient frame; accept what is right: cua-vnc ui --review {}"
+    "with a transient that is not recorded; accept what is right: cua-vnc ui --review {}"
 )
 _HOOKS_RAISED = "hooks that raised; the results of the tests do not depend on them"
 

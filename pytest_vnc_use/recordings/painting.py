@@ -47,6 +47,7 @@ _VISIBLE_LEVELS = 48
 _TEXT_PX = 6
 """The smallest height of a line of text."""
 _LEAST_LETTERS = 3
+"""A line with fewer letters is a sign, such as an arrow or a bullet."""
 _TEXT_APART_PX = (1, 12)
 """The number of rows between two lines of text, and of columns that end one."""
 _LINE_APART_PX = (1, 64)

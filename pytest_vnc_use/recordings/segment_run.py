@@ -354,8 +354,8 @@ class UnknownTransients:
                     continue
                 self.regions.append(region)
                 problem = (
-                    f"{course.newest_location}, the screen showed an unrecorded"
-                    f" transient frame, {region}"
+                    f"{course.newest_location}, the screen showed a"
+                    f" transient that is not recorded, {region}"
                 )
                 run.emit(Transient(problem, frame, region, step))
                 self.messages.append(problem)

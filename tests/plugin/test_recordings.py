@@ -207,7 +207,7 @@ def test_healed_and_transient_fail_where_settings_say_so(healing: Project) -> No
     assert results == {"till": "failed", "toast": "failed"}
     passed = "the test passed, but its replay"
     assert f"{passed} was healed" in ended.out
-    assert f"{passed} showed an unrecorded transient frame" in ended.out
+    assert f"{passed} showed a transient that is not recorded" in ended.out
     assert healing.file.read_bytes() == before
 
 
@@ -220,15 +220,15 @@ def test_repeated_transient_is_listed_once_and_masked_at_gates(
     ended = healing.run(*strict, "--vnc-repeat=2")
     assert ended.code == 1
     transient = (
-        "after step 2 of 4, click at (140, 224), the screen showed an unrecorded"
-        " transient frame, from ("
+        "after step 2 of 4, click at (140, 224), the screen showed a"
+        " transient that is not recorded, from ("
     )
     listed = [text for text in ended.out.splitlines() if "TRANSIENT " in text]
     assert listed == [text for text in listed if text.endswith(", in 2 of 2 runs")]
     (of_step, *_) = listed
     assert of_step.startswith(f"TRANSIENT {test}: {transient}")
     assert len(listed) == len(set(listed))
-    assert "1 with an unrecorded transient frame" in ended.out
+    assert "1 with a transient that is not recorded" in ended.out
     assert "if it is wrong, the product has a bug: the report shows it" in ended.out
     assert "or mask it at the gate after its step:" in ended.out
 
@@ -340,9 +340,9 @@ def test_healed_drift_and_transient_are_reported(healing: Project) -> None:
     font = font_of(healing.file.read_text("utf-8"))
     assert unjudged.message.startswith(CAUSE.format(font))
     click = "after step 2 of 4, click at (140, 224)"
-    transient = f"{click}, the screen showed an unrecorded"
+    transient = f"{click}, the screen showed a transient"
     assert f"TRANSIENT test_till.py::test_toast: {transient}" in ended.out
-    assert " with an unrecorded transient frame" in ended.out
+    assert " with a transient that is not recorded" in ended.out
     assert tests["toast"].runs[0].transients[0] in ended.out
     assert "1 transient" in (healing.path / "report.html").read_text(encoding="utf-8")
     junit = (healing.path / "junit.xml").read_text(encoding="utf-8")

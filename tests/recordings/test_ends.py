@@ -152,7 +152,7 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
         played.run()
         played.agent.end_body()
     (note,) = played.recorded.transients
-    assert "the screen showed an unrecorded transient frame" in note
+    assert "the screen showed a transient that is not recorded" in note
     (transient,) = read_trace(played.agent.runs[-1]).transients
     assert transient.region.meets(Region(0, 260, 800, 400))
 

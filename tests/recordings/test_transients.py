@@ -64,8 +64,8 @@ def test_transient_is_listed_with_its_frame(recorded: Tills) -> None:
     problems, directory = replayed(recorded, "--fault=toast")
     assert problems
     assert problems[0].startswith(
-        "after step 2 of 4, click at (140, 224), the screen showed an unrecorded"
-        " transient frame, from ("
+        "after step 2 of 4, click at (140, 224), the screen showed a"
+        " transient that is not recorded, from ("
     )
     transients = read_trace(directory).transients
     assert [each.problem for each in transients] == problems

@@ -276,7 +276,7 @@ def test_transients_are_grouped_if_they_look_alike(
 ) -> None:
     """A transient may only have come beside what failed the tests."""
     runs = []
-    message = "the test passed, but its replay showed an unrecorded transient frame"
+    message = "the test passed, but its replay showed a transient that is not recorded"
     for name, number in (("a", 0), ("b", 2), ("c", 0)):
         region = Region(10, 20, 60, 40)
         toast = Transient("a toast", frames[number].ref, region, 1)
