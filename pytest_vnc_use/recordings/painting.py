@@ -48,6 +48,11 @@ _TEXT_PX = 6
 """The smallest height of a line of text."""
 _LEAST_LETTERS = 3
 """A line with fewer letters is a sign, such as an arrow or a bullet."""
+_SIGN_WIDTH = 1.2
+_SIGN_APART = 1 / 3
+"""How wide a sign before a line of text is at most, and how far from it at least, in
+heights of the line.
+"""
 _TEXT_APART_PX = (1, 12)
 """The number of rows between two lines of text, and of columns that end one."""
 _LINE_APART_PX = (1, 64)
@@ -87,13 +92,14 @@ class Passage:
         )
 
     def _has_line(self, line: Region, seen: Pixels) -> bool:
-        """Return whether a line of text is one of the screens': in its place, further
-        along its row or column, in another size close by, or on its way to another one.
-        Or it was typed.
+        """Return whether a line of text is one of the screens': in its place, in any
+        colours, further along its row or column, in another size close by, or on its
+        way to another one. Or it was typed.
         """
         screens = [*self.screens, *self.passing]
+        drawn = _strengths(line, seen)
         for screen in screens:
-            if not differing(line.part_of(screen), line.part_of(seen)).any():
+            if _likeness(_strengths(line, screen), drawn) >= _SAME_LINE:
                 return True
         return (
             self._is_typed(line, seen)
@@ -126,6 +132,7 @@ def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
     part = box.part_of(seen)
     ink: Mask = np.abs(_ink(part, most_common(part))).max(axis=2) > _VISIBLE_LEVELS
     for piece in boxes_of(ink, _TEXT_APART_PX):
+        piece = _without_sign(piece, ink)
         place = piece.moved(box.left, box.top)
         if _is_line_of_text(piece.part_of(ink)):
             yield place
@@ -138,6 +145,23 @@ def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
                 place.bottom - _FRAME_PX,
             )
             yield from text_lines(inner, seen)
+
+
+def _without_sign(piece: Region, ink: Mask) -> Region:
+    """Return a line without the sign that it begins with, such as a menu item's check
+    mark, or as it is.
+    """
+    columns = np.flatnonzero(piece.part_of(ink).any(axis=0))
+    gaps = np.diff(columns)
+    starts = np.flatnonzero(gaps > 1)
+    if not starts.size:
+        return piece
+    end, start = columns[starts[0]], columns[starts[0] + 1]
+    is_apart = start - end > piece.height * _SIGN_APART
+    if not is_apart or end > piece.height * _SIGN_WIDTH:
+        return piece
+    inked = box_of(ink[piece.top : piece.bottom, piece.left + start : piece.right])
+    return inked.moved(piece.left + int(start), piece.top)
 
 
 def _is_line_of_text(ink: Mask) -> bool:

@@ -236,7 +236,9 @@ def test_accepted_is_kept_if_transient_fails(project: Project) -> None:
     strict = f"{ONE} --vnc-transients=fail"
     ended = reviewed(project, "toast", YES, options=strict)
     assert ended.code == 1, ended.out
-    assert "showed a transient that is not recorded (--vnc-transients=fail)" in ended.out
+    assert (
+        "showed a transient that is not recorded (--vnc-transients=fail)" in ended.out
+    )
     assert f"\n  {KEPT}\n" in ended.out
     assert "1 recording updated with what was accepted in" in ended.out
     assert DROPPED not in ended.out

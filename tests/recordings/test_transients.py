@@ -663,6 +663,33 @@ def test_cleared_place_is_where_a_line_has_gone(
     assert (place is not None) is is_cleared
 
 
+def menu(chosen: str = "", *, covered_px: int = 0) -> Pixels:
+    """A menu; the item that is chosen is lit and has a check mark, but for what a window
+    covers already.
+    """
+    image = Image.new("RGB", SIZE, "white")
+    pen = ImageDraw.Draw(image)
+    pen.text((40, 24), "History", "black", font_size=14)
+    pen.text((40, 54), "Status Bar", "black", font_size=14)
+    if chosen:
+        pen.rectangle((10, 20, 300, 44), fill="#308cc6")
+        pen.rectangle((20, 26, 31, 37), "white")
+        pen.text((40, 24), chosen, "white", font_size=14)
+    pen.rectangle((0, 0, covered_px, 200), "silver")
+    return numbers(image)
+
+
+@pytest.mark.parametrize("covered_px", [0, 52])
+@pytest.mark.parametrize("chosen", ["History", "Removed"])
+def test_passage_shows_item_that_is_chosen(chosen: str, covered_px: int) -> None:
+    screens = [menu(), np.full_like(menu(), 0xC0C0C0)]
+    shown = menu(chosen, covered_px=covered_px)
+    parts = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    is_known = all(Passage(screens).shows(part, shown) for part in parts)
+    assert parts
+    assert is_known == (chosen == "History")
+
+
 def window(title: str = "", colours: tuple[int, int] = (120, 200)) -> Pixels:
     """A window with a title on a background that is darker further down; no window
     without a title. The colours are those of the text and of the background's top.
