@@ -69,9 +69,7 @@ _LISTED = {
 """The notes that are listed at the session's end with these titles, because the test
 was not as recorded.
 """
-_TRANSIENT = (
-    "with a transient that is not recorded; accept what is right: cua-vnc ui --review {}"
-)
+_TRANSIENT = "with a transient that is not recorded; accept what is right: cua-vnc ui --review {}"
 _HOOKS_RAISED = "hooks that raised; the results of the tests do not depend on them"
 
 

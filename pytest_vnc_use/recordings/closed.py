@@ -187,7 +187,7 @@ class ClosedGates:
         if self._course.position.gate.is_first:
             text = f"{self._circumstances.unlike}{text}"
         if waited_s := self._course.position.longer_wait_s:
-            took_s = self._course.screen.appeared_s
+            took_s = self._course.appeared_s
             text = f"{text} (waited {waited_s:.0f} s: recorded after {took_s:.0f} s)"
         return self._circumstances.explain(text, mismatch)
 

@@ -197,8 +197,8 @@ class GatePosition:
         self.left_at = 0.0
         """When the step was decided on."""
         self.longer_wait_s = 0.0
-        """The longest wait for the gate, where that is longer than the setting, as the
-        screen came late when it was recorded; else 0.0.
+        """How long it was waited for the gate, where that is longer than the setting;
+        else 0.0.
         """
 
     def watch_blinks(self) -> None:
@@ -283,6 +283,13 @@ class Course:
     def screen(self) -> Screen:
         """The recorded screen before the next step, or at the end."""
         return self.segment.screens[self._next]
+
+    @property
+    def appeared_s(self) -> float:
+        """How long that screen took when it was recorded, in seconds; 0 if unknown."""
+        if self.position.gate.is_first:
+            return self.segment.first_screen_s or 0.0
+        return self.screen.appeared_s
 
     @property
     def newest_step(self) -> RecordedStep | None:

@@ -122,9 +122,10 @@ class Replay(ForwardingController):
         """The seconds that the gates may take beyond the limit of each, as they did
         when they were recorded.
         """
-        screens = self.course.segment.screens
-        waits_s = [longest_wait_s(screen, self._limit_s) for screen in screens]
-        return sum(waits_s) - len(screens) * self._limit_s
+        waits_s = [self._waiter.limit_s]
+        for screen in self.course.segment.screens[1:]:
+            waits_s.append(longest_wait_s(screen.appeared_s, self._limit_s))
+        return sum(waits_s) - len(waits_s) * self._limit_s
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the next recorded step where its gate is open; else the live planner's

@@ -10,9 +10,8 @@ from functools import partial
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.course import Course
-from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.gates import BACK_S, LOOK_FOR_BLINK_S, Gate, Mismatch
-from pytest_vnc_use.recordings.images import changed_tiles, pixels_in
+from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.life import State
 from pytest_vnc_use.types import (
     Click,
@@ -23,7 +22,6 @@ from pytest_vnc_use.types import (
     MouseDown,
     MouseUp,
     Move,
-    RawFrame,
     TypeText,
     Wait,
 )
@@ -47,18 +45,13 @@ _LIST_S = 0.5
 """The time for a list that the screen does not show, before a key moves in it: jQuery
 UI asks for it after 0.3 s.
 """
-_OTHER_S = 3.5
-_OTHER_REST_S = 3.0
+_ASKS_S = 3.5
+_ASKS_REST_S = 3.0
 _SLOWER = 5.0
-_OTHER_SHARE = 0.05
-"""When a screen is another one, and not only late: it is shown `_OTHER_S` after the
-wait began, has been stable for `_OTHER_REST_S`, and the recorded one came `_SLOWER`
-times sooner. Without a reviewer that is concluded of a first screen only, and if at
-least `_OTHER_SHARE` of its tiles differ.
+"""When a reviewer is asked: `_ASKS_S` after the wait began, once the screen has been
+stable for `_ASKS_REST_S`, and the recorded one came `_SLOWER` times sooner.
 
-A machine with a load of 8 on two cores is four to five times slower than a quiet one. A
-program that takes long to start may rest on a splash screen for long; its recording
-says so.
+A machine with a load of 8 on two cores is four to five times slower than a quiet one.
 """
 _LONG_S = 2.0
 """The time after which listeners learn that the replay waits."""
@@ -66,6 +59,10 @@ _AS_RECORDED = 3.0
 _MAX_WAIT_S = 600.0
 """The longest wait for a gate: this many times as long as its screen took when it was
 recorded, and at most `_MAX_WAIT_S`: another machine, or a busy one, is slower.
+"""
+_FIRST_SCREEN = 3.0
+"""How many times as long as for another gate it is waited for the first one: a program
+starts. On a machine with a load of 20, Chromium showed a page's grey boxes for 10 s.
 """
 _NEAR_PX = 20
 """The distance within which two clicks are near each other. For programs that is 5 of
@@ -116,14 +113,20 @@ class GateWaiter:
 
     def await_gate(self) -> Mismatch | None:
         """Wait until the gate is open; return None then, else what differs."""
-        if self.limit_s > self._least_limit_s:
-            self._course.position.longer_wait_s = self.limit_s
-        return self._await_within(self.limit_s)
+        limit_s = self.limit_s
+        deadline = Deadline(limit_s)
+        mismatch = self._await_within(limit_s)
+        spent_s = min(deadline.spent_s, limit_s)
+        if spent_s > self._least_limit_s:
+            self._course.position.longer_wait_s = spent_s
+        return mismatch
 
     @property
     def limit_s(self) -> float:
         """The longest wait for the gate, in seconds."""
-        return longest_wait_s(self._course.screen, self._least_limit_s)
+        course = self._course
+        is_first = course.position.gate.is_first
+        return longest_wait_s(course.appeared_s, self._least_limit_s, is_first=is_first)
 
     def await_effect(self) -> None:
         """Wait for the newest step's effect where the gate cannot show it: for a stable
@@ -189,15 +192,14 @@ class GateWaiter:
             is_late = not deadline.remaining_s
             if mismatch and not is_late:
                 spent_s = deadline.spent_s
-                is_late = self._is_other(seen, spent_s)
-                is_late |= self._is_for_review(mismatch, spent_s)
+                is_late = self._is_for_review(mismatch, spent_s)
             if mismatch is None or is_late:
                 mismatch = self._compare_frame(may_learn=is_late)
                 if mismatch is None or is_late:
                     return mismatch
             if deadline.spent_s > _LONG_S and not is_announced:
                 is_announced = True
-                recorded_s = course.screen.appeared_s
+                recorded_s = course.appeared_s
                 course.life.announce(GateAwaited(deadline.remaining_s, recorded_s))
                 self._move_pointer(mismatch)
             rest_s = min(again_s, deadline.remaining_s)
@@ -232,22 +234,6 @@ class GateWaiter:
             course.position.opened_at = frame.taken_at
         return mismatch
 
-    def _is_other(self, seen: RawFrame, spent_s: float) -> bool:
-        """Return whether the first screen is plainly another one, and would have
-        changed by now if it were to.
-        """
-        gate = self._course.position.gate
-        first_screen_s = self._course.segment.first_screen_s
-        if not gate.is_first or first_screen_s is None:
-            return False
-        if not self._rests(spent_s, first_screen_s):
-            return False
-        pixels = pixels_in(seen)
-        if pixels.shape != gate.expected.shape:
-            return True
-        share = changed_tiles(gate.expected, pixels).mean()
-        return bool(share >= _OTHER_SHARE)
-
     def _is_for_review(self, mismatch: Mismatch, spent_s: float) -> bool:
         """Return whether a reviewer can be asked about the screen now. Where nothing has
         changed yet, the effect of the step may still come.
@@ -255,22 +241,21 @@ class GateWaiter:
         course = self._course
         if course.allowances.review is None or mismatch.kind == "unchanged":
             return False
-        return self._rests(spent_s, course.screen.appeared_s)
-
-    def _rests(self, spent_s: float, recorded_s: float) -> bool:
-        """Return whether the screen is stable, and the wait has been much longer than
-        when it was recorded.
-        """
-        if spent_s < max(_OTHER_S, _SLOWER * recorded_s):
+        if spent_s < max(_ASKS_S, _SLOWER * course.appeared_s):
             return False
-        return not self._desktop.changed_since(clock.monotonic() - _OTHER_REST_S)
+        return not self._desktop.changed_since(clock.monotonic() - _ASKS_REST_S)
 
 
-def longest_wait_s(screen: Screen, limit_s: float) -> float:
-    """Return the longest wait for a recorded screen, in seconds: several times as long
-    as it took when it was recorded, if that is more than `limit_s`.
+def longest_wait_s(
+    appeared_s: float, limit_s: float, *, is_first: bool = False
+) -> float:
+    """Return the longest wait for a screen, in seconds: several times as long as it took
+    when it was recorded, if that is more than `limit_s`, or than several times that for
+    the first screen of a test.
     """
-    return max(limit_s, min(_AS_RECORDED * screen.appeared_s, _MAX_WAIT_S))
+    if is_first:
+        limit_s *= _FIRST_SCREEN
+    return max(limit_s, min(_AS_RECORDED * appeared_s, _MAX_WAIT_S))
 
 
 def _look_again_s(gate: Gate) -> float:
