@@ -23,6 +23,7 @@ from pytest_vnc_use.recordings.images import Mask, Pixels, differing, most_commo
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.same_text import (
     BLANK,
+    grown_along,
     grown_ends,
     lines_beside,
     really_differing,
@@ -235,10 +236,10 @@ def _recoloured_region(mismatch: Mismatch, gate: Gate, seen: Pixels) -> Region |
     all of it, or a window beside which little differs; None if there is none.
     """
     differs = differing(gate.expected, seen) & ~gate.ignored
-    least = _NEARLY_ALL * np.count_nonzero(differs)
+    nearly_all = _NEARLY_ALL * np.count_nonzero(differs)
     for region in (mismatch.region, *mismatch.boxes):
-        holds_all = np.count_nonzero(region.part_of(differs)) >= least
-        if holds_all and is_recoloured(region, gate.expected, seen):
+        inside = np.count_nonzero(region.part_of(differs))
+        if inside >= nearly_all and is_recoloured(region, gate.expected, seen):
             return region
     return None
 
@@ -350,13 +351,9 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     # Over the gaps between the rows of one line, and then again: it may be wider now,
     # and have higher letters.
     for gap_px in (_ROWS_PX, 0):
-        rows = lines_beside(ink, box, 0)
-        top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
-        box = replace(box, top=top, bottom=bottom)
-        columns = lines_beside(ink, box, 1)
+        box = grown_along(0, box, ink, gap_px)
         space_px = max(APART_PX, box.height)
-        left, right = grown_ends(columns, box.left, box.right, space_px)
-        box = replace(box, left=left, right=right)
+        box = grown_along(1, box, ink, space_px)
 
     # and the blank beside it: as wide as the line is high, and as high as between rows
     columns = lines_beside(ink, box, 1)
@@ -419,12 +416,8 @@ def _block_around(ink: Mask, box: Region) -> Region | None:
     """Return the block that a box is part of, such as a button: it has ink all along
     its four sides, as no word has. None if there is none.
     """
-    rows = lines_beside(ink, box, 0)
-    top, bottom = grown_ends(rows, box.top, box.bottom, 0)
-    higher = replace(box, top=top, bottom=bottom)
-    columns = lines_beside(ink, higher, 1)
-    left, right = grown_ends(columns, box.left, box.right, 0)
-    block = Region(left, top, right, bottom)
+    higher = grown_along(0, box, ink, 0)
+    block = grown_along(1, higher, ink, 0)
     if block.height < _BLOCK_PX or block.width < block.height:
         return None
     inside = block.part_of(ink)
