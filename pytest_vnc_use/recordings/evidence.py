@@ -511,43 +511,18 @@ class Answers:
 
     def __init__(self) -> None:
         self.before: list[Evidence] = []
-        self._compared: dict[str, Compared] = {}
+        self.compared: dict[str, Compared] = {}
         """What each claim was compared with, from the judge until its answer is
         kept.
         """
-        self._controller: Callable[[], Controller] | None = None
+        self.controller: Callable[[], Controller] | None = None
         """The desktop that judges look at; None until one is asked."""
-
-    def judge(
-        self,
-        known: Sequence[KnownAnswer],
-        live: Callable[[], Judge] | None,
-        masks: Sequence[Region],
-        controller: Callable[[], Controller],
-        hide: Callable[[str], str],
-        run: SegmentRun | None,
-        review: Review | None,
-    ) -> Judge:
-        """Return the judge of recorded evidence, after a run or before the first; its
-        arguments are those of `RecordedJudge`.
-        """
-        self._controller = controller
-        return RecordedJudge(
-            known,
-            live,
-            masks,
-            controller=controller,
-            hide=hide,
-            compared=self._compared,
-            run=run,
-            review=review,
-        )
 
     def announce(self, claim: str, run: SegmentRun | None, *, is_healed: bool) -> str:
         """Announce, in a run, that the evidence for a claim is not shown again, and
         return the announcement; "" if it is shown, or there is no evidence.
         """
-        compared = self._compared.get(claim)
+        compared = self.compared.get(claim)
         if compared is None or compared.known is None or compared.mismatch is None:
             return ""
         mismatch = compared.mismatch
@@ -574,17 +549,17 @@ class Answers:
         that gave it, else with new evidence, if the test `is_recorded`. Raises
         DesktopError.
         """
-        compared = self._compared.pop(claim, None)
+        compared = self.compared.pop(claim, None)
         if compared is None:
             return
         if compared.known and compared.mismatch is None:
             answers.append(_recorded_answer(compared.known.evidence, run))
             return
         is_unsure = isinstance(judged, Verdict) and judged.kind == "unsure"
-        if is_unsure or not is_recorded or self._controller is None:
+        if is_unsure or not is_recorded or self.controller is None:
             return
         end = run.ended.end if run and run.ended else None
-        desktop = self._controller()
+        desktop = self.controller()
         evidence = new_evidence(judged, compared.frame, desktop, end)
         values = _values_of(run)
         names = [name for name in VALUE_MARK.findall(claim) if name in values]
