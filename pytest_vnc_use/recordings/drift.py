@@ -84,8 +84,8 @@ _LEARN = (
     "The difference is tiny: if the product is the same, record again with"
     " vnc_rehearse=5, which learns it."
 )
-MAX_OFFERED_MASKS = 4
-MAX_OFFERED_SHARE = 0.25
+_MAX_OFFERED_MASKS = 4
+_MAX_OFFERED_SHARE = 0.25
 """The largest part of a screen for which a mask is proposed."""
 _BORDER_PX = 3
 """How far a border reaches beyond the text in a cell."""
@@ -239,7 +239,7 @@ def _recoloured_region(mismatch: Mismatch, gate: Gate, seen: Pixels) -> Region |
     nearly_all = _NEARLY_ALL * np.count_nonzero(differs)
     for region in (mismatch.region, *mismatch.boxes):
         inside = np.count_nonzero(region.part_of(differs))
-        if inside >= nearly_all and is_recoloured(region, gate.expected, seen):
+        if inside >= nearly_all and _is_recoloured(region, gate.expected, seen):
             return region
     return None
 
@@ -302,7 +302,7 @@ def _shows_new_value(gate: Gate, before: Pixels, seen: Pixels) -> bool:
     return any(not box.is_within(CARET_PX) for box in boxes_of(changed))
 
 
-def is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:
+def _is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:
     """Return whether a large region shows the same drawing in other colours."""
     was = region.part_of(recorded)
     now = region.part_of(seen)
@@ -329,7 +329,7 @@ def _edges(screen: Pixels) -> Mask:
 
 def is_maskable(masks: Iterable[Region], shape: tuple[int, int]) -> bool:
     """Return whether masks leave enough of the screen to propose them."""
-    return share_of(masks, shape) <= MAX_OFFERED_SHARE
+    return share_of(masks, shape) <= _MAX_OFFERED_SHARE
 
 
 def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
@@ -479,7 +479,7 @@ def offered_masks(
 def _masks_of(mismatch: Mismatch, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
     """Return the masks that would hide a difference, wherever the next step acts."""
     masks: list[Region] = []
-    maximum = MAX_OFFERED_SHARE
+    maximum = _MAX_OFFERED_SHARE
     if mismatch.kind == "variants":
         masks = [mismatch.region]
     elif mismatch.kind == "difference" and mismatch.boxes:
@@ -544,7 +544,7 @@ def _border_sides(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
 
 def _boxes_or_region(mismatch: Mismatch) -> tuple[Region, ...]:
     """Return the boxes of a difference; if there are many, the one around them all."""
-    is_few = len(mismatch.boxes) <= MAX_OFFERED_MASKS
+    is_few = len(mismatch.boxes) <= _MAX_OFFERED_MASKS
     return mismatch.boxes if is_few else (mismatch.region,)
 
 

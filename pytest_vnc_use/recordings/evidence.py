@@ -52,7 +52,7 @@ from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 from pytest_vnc_use.types.values import VALUE_MARK, fill, value_mark
 from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 
-UNJUDGED = (
+_UNJUDGED = (
     f"{ANSWER_IT}, or have it judged again with --vnc-record=auto and a judge"
     " (--vnc-planner, or --vnc-judge)"
 )
@@ -167,7 +167,7 @@ class RecordedJudge:
         hidden = self.hide(claim)
         nearest = self.compared[hidden]
         if self.review is None or nearest.is_changed:
-            reason = f"{problem}; {_NO_JUDGE}; {UNJUDGED}"
+            reason = f"{problem}; {_NO_JUDGE}; {_UNJUDGED}"
             return Verdict(claim, "unsure", reason, frame=frame.ref)
         shown = self._without_masks(frame) if self.masks else frame
         asked = fill(hidden, self._values)
@@ -182,7 +182,7 @@ class RecordedJudge:
                 return Verdict(claim, "fails", reason, frame=frame.ref)
             case _:
                 why = answer.text or "the question was not answered"
-                reason = f"{problem}; {why}; {UNJUDGED}"
+                reason = f"{problem}; {why}; {_UNJUDGED}"
                 return Verdict(claim, "unsure", reason, frame=frame.ref)
 
     def _is_under_mask(self, verdict: Verdict) -> bool:
@@ -239,7 +239,7 @@ class RecordedJudge:
             return check_answer(reader, reading, Reading)
         raise Inconclusive(
             f"extract: no planner can read {question!r}: {problem}; {_NO_JUDGE};"
-            f" {UNJUDGED}"
+            f" {_UNJUDGED}"
         )
 
     def _find_evidence(
@@ -560,7 +560,7 @@ class Answers:
             return
         end = run.ended.end if run and run.ended else None
         desktop = self.controller()
-        evidence = new_evidence(judged, compared.frame, desktop, end)
+        evidence = _new_evidence(judged, compared.frame, desktop, end)
         values = _values_of(run)
         names = [name for name in VALUE_MARK.findall(claim) if name in values]
         fields = {"values": {name: values[name] for name in names}}
@@ -580,7 +580,7 @@ def _recorded_answer(evidence: Evidence, run: SegmentRun | None) -> Evidence:
     return evidence
 
 
-def new_evidence(
+def _new_evidence(
     judged: Verdict | Reading, frame: Frame, controller: Controller, end: Screen | None
 ) -> Evidence:
     """Return the evidence for an answer about a frame; `end` is the recorded end of the

@@ -29,18 +29,18 @@ from pytest_vnc_use.recordings.moving import distinct
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Region
 
-MAX_DIFFERENCES = 4
+_MAX_DIFFERENCES = 4
 """The maximum places that may differ. With more it is another screen: other fonts,
 another theme, another list.
 """
-MAX_LEARNT_SHARE = 0.005
+_MAX_LEARNT_SHARE = 0.005
 """The largest share of the screen that may differ: 6,480 pixels of 1440x900. A line of
 text has less than 1,500.
 """
 _MAX_LEARNT_AREA = 0.02
 """The largest share of the screen that the boxes around the differences may cover."""
-MAX_VARIANTS = 4
-NEAR_LEVELS = 32
+_MAX_VARIANTS = 4
+_NEAR_LEVELS = 32
 """The largest difference of a level in the same drawing: browsers draw a border 23
 levels off now and then.
 """
@@ -102,7 +102,7 @@ class Rehearsal:
         """Return the gate with the variants that open it to a screen; None if more
         differs than may be learnt.
         """
-        for _ in range(2 * MAX_DIFFERENCES):
+        for _ in range(2 * _MAX_DIFFERENCES):
             mismatch = gate.mismatch(seen, acted_on)
             if mismatch is None:
                 return gate
@@ -230,8 +230,8 @@ def _boxes_to_learn(mismatch: Mismatch, differs: Mask) -> list[Region]:
     # with a pixel around each, so that a move of its content can be seen
     boxes = [box.grown(1, differs.shape) for box in _thin_boxes(differs)]
     area = sum(box.area for box in boxes)
-    is_many = len(mismatch.boxes) > MAX_DIFFERENCES
-    is_large = differs.mean() > MAX_LEARNT_SHARE
+    is_many = len(mismatch.boxes) > _MAX_DIFFERENCES
+    is_large = differs.mean() > _MAX_LEARNT_SHARE
     is_wide = area > _MAX_LEARNT_AREA * differs.size
     return [] if is_many or is_large or is_wide else boxes
 
@@ -272,14 +272,14 @@ def _is_learnable(part: DynamicRegion) -> bool:
     """Return whether a part may have these variants: few enough, and each the recorded
     drawing, no other value or word.
     """
-    if len(part.variants) > MAX_VARIANTS:
+    if len(part.variants) > _MAX_VARIANTS:
         return False
     recorded = part.variants[0].pixels()
     others = part.variants[1:]
-    return all(is_same_drawing(recorded, variant.pixels()) for variant in others)
+    return all(_is_same_drawing(recorded, variant.pixels()) for variant in others)
 
 
-def is_same_drawing(one: Pixels, other: Pixels) -> bool:
+def _is_same_drawing(one: Pixels, other: Pixels) -> bool:
     """Return whether two images show the same drawing, moved by a pixel at most and a
     little lighter or darker.
 
@@ -287,9 +287,9 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
     the comparison.
 
     >>> lines = np.array([[0, 255, 0, 0]] * 3, np.uint32)
-    >>> is_same_drawing(lines, np.roll(lines, 1, axis=1))
+    >>> _is_same_drawing(lines, np.roll(lines, 1, axis=1))
     True
-    >>> is_same_drawing(lines, np.roll(lines, 2, axis=1))
+    >>> _is_same_drawing(lines, np.roll(lines, 2, axis=1))
     False
     """
     height, width = one.shape
@@ -303,7 +303,7 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
         other_columns = _rows_in_both(width, -across)
         levels = levels_of(one[rows, columns])
         other_levels = levels_of(other[other_rows, other_columns])
-        if (np.abs(levels - other_levels) <= NEAR_LEVELS).all():
+        if (np.abs(levels - other_levels) <= _NEAR_LEVELS).all():
             return True
     return False
 

@@ -87,7 +87,7 @@ _SWAPPED = "~"
 it, and git ignores it for many users.
 """
 _MAX_VALUE = 300
-RESTORE = f"take it back from version control, or {AGAIN}"
+_RESTORE = f"take it back from version control, or {AGAIN}"
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def read_recording(path: Path) -> Recording:
         raise
     except OSError as exc:
         problem = reason_of(exc)
-        raise RecordingError(f"{where} cannot be read: {problem}; {RESTORE}") from exc
+        raise RecordingError(f"{where} cannot be read: {problem}; {_RESTORE}") from exc
     try:
         data = load_json(content)
     except (ValueError, RecursionError) as exc:
@@ -235,13 +235,13 @@ def read_recording(path: Path) -> Recording:
         raise RecordingError(f"{where} {problem}, or {AGAIN}") from exc
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordingError(
-            f'{where} is not a recording: "format" must be {FORMAT!r}; {RESTORE}'
+            f'{where} is not a recording: "format" must be {FORMAT!r}; {_RESTORE}'
         )
     _check_version(where, data.get("version"))
     try:
         return numbered(Recording.model_validate(data))
     except ValidationError as exc:
-        raise RecordingError(f"{where} is damaged: {_damage(exc)}; {RESTORE}") from exc
+        raise RecordingError(f"{where} is damaged: {_damage(exc)}; {_RESTORE}") from exc
 
 
 def _older_file(path: Path) -> Path:
@@ -254,7 +254,7 @@ def _check_version(where: str, version: object) -> None:
     if type(version) is not int:
         raise RecordingError(
             f'{where} is damaged: "version" must be a number, got {version!r};'
-            f" {RESTORE}"
+            f" {_RESTORE}"
         )
     if version == VERSION:
         return
@@ -346,7 +346,7 @@ class _ReadImages:
         """Return a screen whose `pixels` decode its image."""
         if not screen.image:
             raise RecordingError(
-                f"{str(self._path)!r} is damaged: a screen has no image; {RESTORE}"
+                f"{str(self._path)!r} is damaged: a screen has no image; {_RESTORE}"
             )
         pixels = partial(_decoded, self._checked(screen, self._whole))
         parts = [self._loaded_part(part, pixels) for part in screen.dynamic]
@@ -372,12 +372,12 @@ class _ReadImages:
             width, height = size_of(content)
         except ValueError as exc:
             raise RecordingError(
-                f"{source!r} is not an image: {exc}; {RESTORE}"
+                f"{source!r} is not an image: {exc}; {_RESTORE}"
             ) from exc
         if (width, height) != (region.width, region.height):
             raise RecordingError(
                 f"{source!r} does not fit: it has {width} x {height} pixels, its region"
-                f" has {region.width} x {region.height}; {RESTORE}"
+                f" has {region.width} x {region.height}; {_RESTORE}"
             )
         return content
 
@@ -387,7 +387,7 @@ class _ReadImages:
             content = read_regular(source)
         except OSError as exc:
             raise RecordingError(
-                f"an image of {str(self._path)!r} cannot be read: {exc}; {RESTORE}"
+                f"an image of {str(self._path)!r} cannot be read: {exc}; {_RESTORE}"
             ) from exc
         if _digest(content) != part.digest:
             problem = _damage_of(content, part, self._path.parent)
