@@ -196,8 +196,8 @@ def other_machine(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
 def explained(
     mismatch: Mismatch, gate: Gate, seen: Pixels, acted_on: Pixels | None = None
 ) -> Mismatch:
-    """Return the mismatch by its name: nothing changed after the step, the program has
-    no window, or the same drawing has other colours.
+    """Return the mismatch with its cause, if that is known: nothing changed after the
+    step, the program has no window, or the same drawing has other colours.
 
     `acted_on` is the screen before the step; without it, the recorded one counts.
     """
@@ -365,8 +365,8 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
 
 
 def value_cell(box: Region, recorded: Pixels, seen: Pixels) -> Region:
-    """Return the place of a value in which a difference lies: its word, with the blank
-    around it, for longer and taller ones. A word beside it, such as a label, is outside.
+    """Return the region of the value that differs: its word, and the blank around it,
+    where a longer or taller one may show. A word beside it, such as a label, is outside.
     """
     ink = _ink_around(box, recorded, seen)
     if ink is None:

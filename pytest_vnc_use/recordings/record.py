@@ -261,8 +261,8 @@ class RecordedTest:
         self._queued = count
 
     def segment_of(self, task: str, name: str = "") -> Segment | None:
-        """Return the segment that is recorded for the test's next run, if it is of this
-        task; or of a named recording. Raises RecordingError.
+        """Return the recorded segment of the test's next run, if it is of this task;
+        with a `name`, that of the named recording. Raises RecordingError.
         """
         if not name:
             return self._own.segment_of(task)
@@ -628,8 +628,8 @@ class RecordedTest:
         changed.
 
         Nothing is written where there is nothing to record, or a run is not recorded.
-        In place of the recording, a proposal is written into the run directory
-        `proposed_in`, beside the text of the recording. Raises as `store.save` does.
+        With `proposed_in`, a proposal is written into that run directory instead, beside
+        the text of the recording. Raises as `store.save` does.
         """
         if self.is_reviewed and not self._records:
             return self._own.accept(self._answers.before)
@@ -675,11 +675,11 @@ class RecordedTest:
         return path
 
     def finish(self, proposed_in: Path | None = None, *, has_passed: bool) -> Finished:
-        """End the test: write its recording as `write` does if it has passed, and the
-        named ones whose task is done, and release their screens, because others may
-        keep the test, or its error, and thereby this object.
+        """End the test: write the named recordings whose task is done and, if it has
+        passed, its own as `write` does.
 
-        What is still open has failed with the test.
+        Their screens are released, because pytest may keep the test, or its error, and
+        thereby this object. A segment that is still open has failed with the test.
         """
         problem = ""
         try:

@@ -108,8 +108,8 @@ class Key:
 
     @classmethod
     def of_name(cls, name: str, module: Path, root: Path) -> Key:
-        """Return the key of a named recording: the nearest one in the directories from
-        a test file's up to the root; where there is none, the one of the first.
+        """Return the key of the nearest recording of this name, from a test file's
+        directory up to the root; where there is none, of one beside the test file.
         """
         beside = cls(module.parent / SHARED, f"{SHARED}::{name}")
         for directory in module.parents:
@@ -137,7 +137,8 @@ class Key:
     def node_id(self) -> str:
         """The test as it is named on the command line, from the working directory."""
         module = self.module
-        with suppress(ValueError):  # it is elsewhere
+        # A module outside the working directory keeps its whole path.
+        with suppress(ValueError):
             module = module.relative_to(Path.cwd())
         return "::".join([str(module), *self.test.split("::")[1:]])
 
@@ -548,8 +549,8 @@ def _write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _recover(directory: Path) -> None:
-    """Complete a swap of directories that was interrupted, and remove what else it has
-    left. Raises OSError.
+    """Complete a swap of directories that was interrupted, and remove what it has left.
+    Raises OSError.
     """
     new = _beside(directory, "new")
     old = _beside(directory, "old")
