@@ -567,10 +567,10 @@ class RecordedTest:
         `hide` takes secrets out of a claim.
         """
         run = self._newest
-        is_left = run is None or self._acts_unseen
-        known = self._own.answers(with_ends=not is_left)
+        with_ends = run is not None and not self._acts_unseen
+        known = self._own.answers(with_ends=with_ends)
         for kept in self._others:
-            known += kept.answers(with_ends=not is_left)
+            known += kept.answers(with_ends=with_ends)
         self._answers.controller = controller
         return RecordedJudge(
             known,
