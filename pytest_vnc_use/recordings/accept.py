@@ -106,23 +106,23 @@ class Review:
         """
         self._used: dict[int, list[Change]] = {}
         """What was accepted on each screen of the recording, by the screen's `id`."""
-        self._held: set[str] = set()
+        self._confirmed: set[str] = set()
         """The claims without evidence that the reviewer has confirmed."""
 
     @property
     def has_accepted(self) -> bool:
         """Whether the reviewer has accepted what the recording does not have yet."""
         masks = self.masks or self.masks_at
-        changes = self._used or self._held or self.values_at or self.replaced
+        changes = self._used or self._confirmed or self.values_at or self.replaced
         return bool(masks or changes)
 
     def with_accepted(
-        self, gate: Gate, seen: Pixels, due: Sequence[Point] = ()
+        self, gate: Gate, seen: Pixels, due_at: Sequence[Point] = ()
     ) -> Gate:
-        """Return the gate with all accepted changes that this screen shows; a step then
-        acts at the `due` points.
+        """Return the gate with all accepted changes that this screen shows; the next
+        step acts at the points `due_at`.
         """
-        changes = self._fitting(gate, seen, due)
+        changes = self._fitting(gate, seen, due_at)
         if not changes:
             return gate
         return replace(gate, expected=painted(gate.expected, changes))
@@ -139,23 +139,25 @@ class Review:
                 pass
 
     def note(
-        self, screen: Screen, gate: Gate, seen: Pixels, due: Sequence[Point] = ()
+        self, screen: Screen, gate: Gate, seen: Pixels, due_at: Sequence[Point] = ()
     ) -> None:
         """Remember which accepted changes opened the gate to a screen of the
         recording.
         """
-        changes = self._fitting(gate, seen, due)
+        changes = self._fitting(gate, seen, due_at)
         if changes:
             self._used[id(screen)] = changes
 
-    def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
+    def _fitting(
+        self, gate: Gate, seen: Pixels, due_at: Sequence[Point]
+    ) -> list[Change]:
         """Return the accepted changes that a screen shows where the gate has the old
-        pixels, if they hold for actions at the `due` points.
+        pixels, and that hold for a step at the points `due_at`.
         """
         fitting = []
         for accepted in self.test.reviewer.accepted:
             is_shown = accepted.change.is_in(gate.expected, seen, gate.ignored)
-            if is_shown and accepted.covers(due):
+            if is_shown and accepted.covers(due_at):
                 fitting.append(accepted.change)
         return fitting
 
@@ -206,39 +208,43 @@ class Review:
         changes = [] if is_caret else changes_of(gate, seen, mismatch.boxes)
         targets = _changed_targets(changes, segment, seen)
         moved = tuple(target.moved for target in targets if target.moved)
-        answer = self._earlier_answer(changes, gate, screen, seen, values)
-        if answer is None:
-            masks: tuple[Region, ...] = ()
-            places: tuple[Region, ...] = ()
-            if not moved:
-                due_at = segment.points_at(number)
-                masks = offered_masks(mismatch, gate, seen, due_at)
-            offered: Mapping[str, str] = {}
-            if values and not moved:
-                places = places_of_value(mismatch, gate, seen, due_at)
-                shown = [*places, *(value.region for value in screen.values)]
-                is_small = share_of(shown, seen.shape) <= MAX_SHOWN
-                if places and is_small and screen.gate:
-                    offered = values
-            masked_px = int(mask_of(masks, seen.shape).sum())
-            concerned = self._concerned(masks, screen)
-            refused = _OVER if is_over else self.test.refused
-            at = tuple(target.point for target in targets)
-            directory = self.test.directory_of_images()
-            question = Question(
-                self.test.name,
-                mismatch.problem,
-                mismatch.boxes,
-                images_of(directory, gate.expected, frame, mismatch.boxes, at),
-                acts=tuple(target.step for target in targets),
-                offer=Offer(moved, masks, masked_px, concerned, offered, refused),
-            )
-            answer = self.test.reviewer.ask(question, changes, at)
-            self._mask(answer.kind, screen, masks)
-            if is_caret and answer.kind == "accept":
-                self._mask("mask_gate", screen, mismatch.boxes)
-            self._show(answer, screen, places)
-        return replace(answer, moved=moved[0] if moved else "")
+        first_moved = moved[0] if moved else ""
+        earlier = self._earlier_answer(changes, gate, screen, seen, values)
+        if earlier:
+            return replace(earlier, moved=first_moved)
+
+        masks: tuple[Region, ...] = ()
+        places: tuple[Region, ...] = ()
+        due_at = segment.points_at(number)
+        if not moved:
+            masks = offered_masks(mismatch, gate, seen, due_at)
+        if values and not moved:
+            places = places_of_value(mismatch, gate, seen, due_at)
+        offer = Offer(
+            moved,
+            masks,
+            masked_px=int(mask_of(masks, seen.shape).sum()),
+            concerned=self._concerned(masks, screen),
+            values=values if _may_show_value(screen, places, seen) else {},
+            refused=_OVER if is_over else self.test.refused,
+        )
+        at = tuple(target.point for target in targets)
+        directory = self.test.directory_of_images()
+        question = Question(
+            self.test.name,
+            mismatch.problem,
+            mismatch.boxes,
+            images_of(directory, gate.expected, frame, mismatch.boxes, at),
+            acts=tuple(target.step for target in targets),
+            offer=offer,
+        )
+        answer = self.test.reviewer.ask(question, changes, at)
+        self._add_masks(answer.kind, screen, masks)
+        if is_caret and answer.kind == "accept":
+            # No pixels of a caret can be accepted, so this gate compares none there.
+            self._add_masks("mask_gate", screen, mismatch.boxes)
+        self._add_values(answer, screen, places)
+        return replace(answer, moved=first_moved)
 
     def _earlier_answer(
         self,
@@ -255,18 +261,24 @@ class Review:
         held: list[tuple[Change, Answer]] = []
         for change in changes:
             answer = self.test.reviewer.answer_to(change, gate, seen)
-            # another test may show the same, and have no such value
-            is_other = answer and answer.kind == "value" and answer.text not in values
-            if answer and not is_other:
-                held.append((change, answer))
+            if answer is None:
+                continue
+            # Another test may show the same, and have no such value.
+            if answer.kind == "value" and answer.text not in values:
+                continue
+            held.append((change, answer))
         for kind in ("bug", "no"):
             for _, answer in held:
                 if answer.kind == kind:
                     return answer
+        last = None
         for change, answer in held:
-            self._mask(answer.kind, screen, parts_around(change.box, gate, seen))
-            self._show(answer, screen, [value_cell(change.box, gate.expected, seen)])
-        return held[-1][1] if held else None
+            masks = parts_around(change.box, gate, seen)
+            self._add_masks(answer.kind, screen, masks)
+            place = value_cell(change.box, gate.expected, seen)
+            self._add_values(answer, screen, [place])
+            last = answer
+        return last
 
     def _concerned(self, masks: Sequence[Region], screen: Screen) -> dict[str, str]:
         """Return which gates and claims masks would concern, by the answer that adds
@@ -280,7 +292,9 @@ class Review:
             concerned["mask_gate"] = at_gate
         return concerned
 
-    def _mask(self, kind: AnswerKind, screen: Screen, masks: Sequence[Region]) -> None:
+    def _add_masks(
+        self, kind: AnswerKind, screen: Screen, masks: Sequence[Region]
+    ) -> None:
         """Add masks where the answer asks for it: to the test, or to one screenshot."""
         if kind == "mask":
             self.masks = joined(self.masks, masks)
@@ -288,7 +302,9 @@ class Review:
             added = self.masks_at.get(screen.gate, ())
             self.masks_at[screen.gate] = joined(added, masks)
 
-    def _show(self, answer: Answer, screen: Screen, places: Iterable[Region]) -> None:
+    def _add_values(
+        self, answer: Answer, screen: Screen, places: Iterable[Region]
+    ) -> None:
         """Note that one screenshot shows a value in these places, where the answer says
         so.
         """
@@ -333,8 +349,8 @@ class Review:
         changes = changes_of(gate, seen, boxes)
         earlier = self.test.reviewer.about(claim, gate, seen)
         cells = [answered.change.cell for answered in earlier]
-        new = [change for change in changes if not change.box.is_part_of_any(cells)]
-        if earlier and not new:
+        is_asked = all(change.box.is_part_of_any(cells) for change in changes)
+        if earlier and is_asked:
             answer = earlier[-1].answer
             changes = [answered.change for answered in earlier]
         else:
@@ -350,17 +366,17 @@ class Review:
         does, "bug" if not. It is asked once a session for each screen.
         """
         judged = self.test.reviewer.judged
-        asked = claim, frame.ref.digest
-        if asked not in judged:
+        key = (claim, frame.ref.digest)
+        if key not in judged:
             former = self.former_tasks.get(claim)
             if former is not None:
                 problem = f"the recording is of the task {former!r}"
             image = image_of(self.test.directory_of_images(), frame)
             question = Question(self.test.name, problem, (), (image,), claim)
-            judged[asked] = self.test.reviewer.ask(question, ())
-        answer = judged[asked]
+            judged[key] = self.test.reviewer.ask(question, ())
+        answer = judged[key]
         if answer.kind == "accept":
-            self._held.add(claim)
+            self._confirmed.add(claim)
         return answer
 
     def accepted(self, recording: Recording) -> Recording:
@@ -368,7 +384,7 @@ class Review:
         and with the new masks.
         """
         passed = self._accepted_in_passing(recording)
-        taken_over = _taken_over(recording)
+        taken_over = _screen_taken_over(recording)
 
         def with_changes(screen: Screen) -> Screen:
             changes = self._used.get(id(screen), [])
@@ -393,13 +409,14 @@ class Review:
 
     def _history(self, changes: Sequence[Change]) -> list[Accepted]:
         """Return who accepted these changes of a screen, and when."""
-        by = user_name()
         history = []
         for answered in self.test.reviewer.answered:
-            change = answered.change
-            if any(change is used for used in changes):
+            if answered.change in changes:
                 accepted = Accepted(
-                    by=by, at=answered.at, region=change.cell, claim=answered.claim
+                    by=user_name(),
+                    at=answered.at,
+                    region=answered.change.cell,
+                    claim=answered.claim,
                 )
                 history.append(accepted)
         return history
@@ -439,6 +456,13 @@ class Review:
         return beside
 
 
+def _may_show_value(screen: Screen, places: Sequence[Region], seen: Pixels) -> bool:
+    """Return whether a screenshot may be stated to show a value in more places."""
+    shown = [*places, *(value.region for value in screen.values)]
+    is_small = share_of(shown, seen.shape) <= MAX_SHOWN
+    return bool(places and screen.gate) and is_small
+
+
 def _changed_targets(
     changes: Sequence[Change], segment: Segment, seen: Pixels
 ) -> list[ChangedTarget]:
@@ -460,7 +484,7 @@ def _changed_targets(
     return targets
 
 
-def _taken_over(recording: Recording) -> Screen | None:
+def _screen_taken_over(recording: Recording) -> Screen | None:
     """Return the screen from which a user or a model continued: before the first step
     that is not in the recording yet, else the last end.
     """

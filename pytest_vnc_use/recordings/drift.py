@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 
@@ -18,12 +17,13 @@ from pytest_vnc_use.backends.pixels import APART_PX, boxes_of
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.interactive import is_ci
 from pytest_vnc_use.recordings import AGAIN
-from pytest_vnc_use.recordings.format import Segment
+from pytest_vnc_use.recordings.format import Segment, share_of
 from pytest_vnc_use.recordings.gates import Gate, Mismatch, StepBefore, mask_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, most_common
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.same_text import (
     BLANK,
+    grown_along,
     grown_ends,
     lines_beside,
     really_differing,
@@ -48,7 +48,7 @@ _REVIEW = (
     "After a CI job, review its run directories on your machine:"
     " cua-vnc ui --review RUNS."
 )
-_ON = (
+_BY_HAND = (
     "or do the steps from here by hand on the page: --vnc-record=accept --vnc-ui,"
     " Continue by hand."
 )
@@ -84,8 +84,8 @@ _LEARN = (
     "The difference is tiny: if the product is the same, record again with"
     " vnc_rehearse=5, which learns it."
 )
-MAX_OFFERED_MASKS = 4
-MAX_OFFERED_SHARE = 0.25
+_MAX_OFFERED_MASKS = 4
+_MAX_OFFERED_SHARE = 0.25
 """The largest part of a screen for which a mask is proposed."""
 _BORDER_PX = 3
 """How far a border reaches beyond the text in a cell."""
@@ -124,17 +124,16 @@ _PLAIN = 0.5
 lines and cells are seen.
 """
 
-
 FAMILIES = ("sans-serif", "serif", "monospace")
 _OTHER_FONTS = "Fonts differ from the recording's machine"
 _DIFFERS = "This machine differs from the recording's"
-_LOOK_S = 20.0
-_STARTED = ("xvnc", "qt")
+_FACTS_S = 20.0
+_STARTED_SERVERS = ("xvnc", "qt")
 _TOOLS = "dash|bash|coreutils|findutils|grep|sed|dpkg|dbus.*|dconf.*|.*-common"
 """Packages that draw nothing: of the commands below, of wrappers and services, and
 doubles of a program's own.
 """
-_LOOK = f"""
+_PRINT_FACTS = f"""
 for family in {" ".join(FAMILIES)}; do fc-match -f "$family: %{{family[0]}}\\n" $family; done
 fc-match -f 'text: antialias %{{antialias}}, hinting %{{hinting}} %{{hintstyle}}, subpixels %{{rgba}}\\n' sans-serif
 echo "scale: GTK ${{GDK_SCALE:-1}}, Qt ${{QT_SCALE_FACTOR:-1}}"
@@ -158,14 +157,16 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
     """
     facts: dict[str, str] = {}
     kind = ""
-    if settings.server in _STARTED:
+    if settings.server in _STARTED_SERVERS:
         kind = settings.server
         facts["rendering"] = settings.rendering
         facts["server"] = kind
-    # only VNC reaches it, it is gone, or is a custom one without `run`
+    argv = ["sh", "-c", _PRINT_FACTS, "sh", kind]
+    # No command runs where only VNC reaches the desktop, where it is gone, or on a
+    # custom one without `run`.
     with suppress(VncUseError, AttributeError):
-        look = ["sh", "-c", _LOOK, "sh", kind]
-        for line in desktop.run(look, timeout_s=_LOOK_S).stdout.splitlines():
+        result = desktop.run(argv, timeout_s=_FACTS_S)
+        for line in result.stdout.splitlines():
             name, _, value = line.partition(": ")
             if value.strip():
                 facts[name] = value
@@ -195,8 +196,8 @@ def other_machine(recorded: Mapping[str, str], now: Mapping[str, str]) -> str:
 def explained(
     mismatch: Mismatch, gate: Gate, seen: Pixels, acted_on: Pixels | None = None
 ) -> Mismatch:
-    """Return the mismatch by its name: nothing changed after the step, the program has
-    no window, or the same drawing has other colours.
+    """Return the mismatch with its cause, if that is known: nothing changed after the
+    step, the program has no window, or the same drawing has other colours.
 
     `acted_on` is the screen before the step; without it, the recorded one counts.
     """
@@ -235,10 +236,10 @@ def _recoloured_region(mismatch: Mismatch, gate: Gate, seen: Pixels) -> Region |
     all of it, or a window beside which little differs; None if there is none.
     """
     differs = differing(gate.expected, seen) & ~gate.ignored
-    least = _NEARLY_ALL * np.count_nonzero(differs)
+    nearly_all = _NEARLY_ALL * np.count_nonzero(differs)
     for region in (mismatch.region, *mismatch.boxes):
-        holds_all = np.count_nonzero(region.part_of(differs)) >= least
-        if holds_all and is_recoloured(region, gate.expected, seen):
+        inside = np.count_nonzero(region.part_of(differs))
+        if inside >= nearly_all and _is_recoloured(region, gate.expected, seen):
             return region
     return None
 
@@ -249,13 +250,15 @@ def _unchanged_boxes(
     """Return the boxes of a difference that show what was there before the step, as in
     a window that is only half drawn.
     """
-    if gate.step is None or _shows_new_value(gate, gate.step, seen, acted_on):
+    step = gate.step
+    if step is None:
         return []
-    recorded_before = gate.step.screen
+    before = step.screen if acted_on is None else acted_on
+    if _shows_new_value(gate, before, seen):
+        return []
     differs = differing(gate.expected, seen) & ~gate.ignored
-    differs &= differing(recorded_before, gate.expected)
-    differs &= ~mask_of(gate.step.accepted, seen.shape)
-    before = recorded_before if acted_on is None else acted_on
+    differs &= differing(step.screen, gate.expected)
+    differs &= ~mask_of(step.accepted, seen.shape)
     has_changed = differing(before, seen)
     unchanged = []
     for box in mismatch.boxes:
@@ -279,9 +282,9 @@ def _is_ineffective(
     is_of_effect = bool(mismatch.boxes) or mismatch.region == step.caret
     if not had_effect or not is_of_effect:
         return False
-    if _shows_new_value(gate, step, seen, acted_on):
-        return False
     before = step.screen if acted_on is None else acted_on
+    if _shows_new_value(gate, before, seen):
+        return False
     if (differing(before, seen) & ~step.left_out).any():
         return False
     effect = step.changed & ~mask_of(step.accepted, seen.shape)
@@ -289,20 +292,17 @@ def _is_ineffective(
     return not mask_of(mismatch.boxes, seen.shape)[beside].any()
 
 
-def _shows_new_value(
-    gate: Gate, step: StepBefore, seen: Pixels, acted_on: Pixels | None
-) -> bool:
-    """Return whether the step changed more than a caret where the screen shows a value:
-    the program has reacted, though no gate compares that.
+def _shows_new_value(gate: Gate, before: Pixels, seen: Pixels) -> bool:
+    """Return whether more than a caret has changed, since the screen before the step,
+    where a value shows: the program has reacted, though no gate compares that.
     """
-    before = step.screen if acted_on is None else acted_on
     if before.shape != seen.shape:
         return False
     changed = differing(before, seen) & mask_of(gate.values, seen.shape)
     return any(not box.is_within(CARET_PX) for box in boxes_of(changed))
 
 
-def is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:
+def _is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:
     """Return whether a large region shows the same drawing in other colours."""
     was = region.part_of(recorded)
     now = region.part_of(seen)
@@ -312,9 +312,9 @@ def is_recoloured(region: Region, recorded: Pixels, seen: Pixels) -> bool:
         return False
     edges = _edges(was)
     edges_now = _edges(now)
-    both = int((edges & edges_now).sum())
-    most = max(1, int(edges.sum()), int(edges_now.sum()))
-    return both >= _SAME_EDGES * most
+    shared = int((edges & edges_now).sum())
+    larger = max(1, int(edges.sum()), int(edges_now.sum()))
+    return shared >= _SAME_EDGES * larger
 
 
 def _edges(screen: Pixels) -> Mask:
@@ -327,14 +327,9 @@ def _edges(screen: Pixels) -> Mask:
     return marked
 
 
-def is_maskable(masks: Iterable[Region], shape: tuple[int, ...]) -> bool:
+def is_maskable(masks: Iterable[Region], shape: tuple[int, int]) -> bool:
     """Return whether masks leave enough of the screen to propose them."""
-    return _share_of(masks, shape) <= MAX_OFFERED_SHARE
-
-
-def _share_of(regions: Iterable[Region], shape: tuple[int, ...]) -> float:
-    """Return the share of the screen that regions cover, from 0 to 1."""
-    return float(mask_of(regions, shape).mean())
+    return share_of(masks, shape) <= _MAX_OFFERED_SHARE
 
 
 def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
@@ -353,30 +348,25 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     if block := _block_around(ink, box):
         return block.grown(1, seen.shape)
 
-    # first over the gaps between the rows of one line, then what these have made wider
+    # Over the gaps between the rows of one line, and then again: it may be wider now,
+    # and have higher letters.
     for gap_px in (_ROWS_PX, 0):
-        rows = lines_beside(ink, box, 0)
-        top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
-        box = replace(box, top=top, bottom=bottom)
-        columns = lines_beside(ink, box, 1)
+        box = grown_along(0, box, ink, gap_px)
         space_px = max(APART_PX, box.height)
-        left, right = grown_ends(columns, box.left, box.right, space_px)
-        box = replace(box, left=left, right=right)
+        box = grown_along(1, box, ink, space_px)
 
     # and the blank beside it: as wide as the line is high, and as high as between rows
     columns = lines_beside(ink, box, 1)
-    left_px = _blank_until(columns[: box.left][::-1], box.height)
-    right_px = _blank_until(columns[box.right :], box.height)
-    box = replace(box, left=box.left - left_px, right=box.right + right_px)
+    left, right = _blank_ends(columns, box.left, box.right, box.height)
+    box = replace(box, left=left, right=right)
     rows = lines_beside(ink, box, 0)
-    top_px = _blank_until(rows[: box.top][::-1], _ROWS_PX)
-    bottom_px = _blank_until(rows[box.bottom :], _ROWS_PX)
-    return replace(box, top=box.top - top_px, bottom=box.bottom + bottom_px)
+    top, bottom = _blank_ends(rows, box.top, box.bottom, _ROWS_PX)
+    return replace(box, top=top, bottom=bottom)
 
 
 def value_cell(box: Region, recorded: Pixels, seen: Pixels) -> Region:
-    """Return the place of a value in which a difference lies: its word, with the blank
-    around it, for longer and taller ones. A word beside it, such as a label, is outside.
+    """Return the region of the value that differs: its word, and the blank around it,
+    where a longer or taller one may show. A word beside it, such as a label, is outside.
     """
     ink = _ink_around(box, recorded, seen)
     if ink is None:
@@ -386,11 +376,8 @@ def value_cell(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     box = replace(box, top=top, bottom=bottom)
     columns = lines_beside(ink, box, 1)
     left, right = grown_ends(columns, box.left, box.right, _LETTERS_PX)
-    left -= _blank_until(columns[:left][::-1], left)
-    right += _blank_until(columns[right:], len(columns))
-    room_px = box.height // 2
-    top -= _blank_until(rows[:top][::-1], room_px)
-    bottom += _blank_until(rows[bottom:], room_px)
+    left, right = _blank_ends(columns, left, right, len(columns))
+    top, bottom = _blank_ends(rows, top, bottom, box.height // 2)
     return Region(left, top, right, bottom)
 
 
@@ -429,12 +416,8 @@ def _block_around(ink: Mask, box: Region) -> Region | None:
     """Return the block that a box is part of, such as a button: it has ink all along
     its four sides, as no word has. None if there is none.
     """
-    rows = lines_beside(ink, box, 0)
-    top, bottom = grown_ends(rows, box.top, box.bottom, 0)
-    higher = replace(box, top=top, bottom=bottom)
-    columns = lines_beside(ink, higher, 1)
-    left, right = grown_ends(columns, box.left, box.right, 0)
-    block = Region(left, top, right, bottom)
+    higher = grown_along(0, box, ink, 0)
+    block = grown_along(1, higher, ink, 0)
     if block.height < _BLOCK_PX or block.width < block.height:
         return None
     inside = block.part_of(ink)
@@ -457,11 +440,24 @@ def _background_around(box: Region, ring: Region, screen: Pixels) -> int | None:
     return background if is_plain else None
 
 
-def _blank_until(outward: np.ndarray, maximum: int) -> int:
-    """Return the number of blank lines next to a box, at most `maximum`."""
-    near = outward[:maximum]
-    used = np.flatnonzero(near != BLANK)
-    return int(used[0]) if used.size else len(near)
+def _blank_ends(
+    kinds: np.ndarray, start: int, stop: int, maximum_px: int
+) -> tuple[int, int]:
+    """Return the ends of a stretch with the blank lines beside it, at most `maximum_px`
+    at each end.
+
+    >>> _blank_ends(np.array([1, 0, 0, 1, 0, 0]), 3, 4, maximum_px=1)
+    (2, 5)
+    """
+    before = kinds[:start][::-1]
+    after = kinds[stop:]
+    return start - _blank(before[:maximum_px]), stop + _blank(after[:maximum_px])
+
+
+def _blank(outward: np.ndarray) -> int:
+    """Return the number of blank lines before the first other one."""
+    used = np.flatnonzero(outward != BLANK)
+    return int(used[0]) if used.size else len(outward)
 
 
 def offered_masks(
@@ -476,29 +472,36 @@ def offered_masks(
     step acts: it would act on what no user has looked at.
     """
     masks = _masks_of(mismatch, gate, seen)
-    for mask in masks:
-        if mask.holds_any(due_at):
-            return ()
-    return masks
+    hides_target = any(mask.holds_any(due_at) for mask in masks)
+    return () if hides_target else masks
 
 
 def _masks_of(mismatch: Mismatch, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
     """Return the masks that would hide a difference, wherever the next step acts."""
-    if mismatch.kind == "variants":
-        region = (mismatch.region,)
-        return region if is_maskable(region, seen.shape) else ()
-    if mismatch.kind != "difference" or not mismatch.boxes:
-        return ()
     masks: list[Region] = []
-    for box in _few(mismatch):
-        for part in parts_around(box, gate, seen):
-            # those that it meets and itself become one
-            met = [mask for mask in masks if mask.meets(part)]
-            masks = [mask for mask in masks if mask not in met]
-            masks.append(reduce(Region.joined, met, part))
-    most = _FIRST_SCREEN_SHARE if gate.is_first else MAX_OFFERED_SHARE
-    is_small = _share_of(masks, seen.shape) <= most
+    maximum = _MAX_OFFERED_SHARE
+    if mismatch.kind == "variants":
+        masks = [mismatch.region]
+    elif mismatch.kind == "difference" and mismatch.boxes:
+        for box in _boxes_or_region(mismatch):
+            for part in parts_around(box, gate, seen):
+                masks = _joined_with(part, masks)
+        if gate.is_first:
+            maximum = _FIRST_SCREEN_SHARE
+    is_small = share_of(masks, seen.shape) <= maximum
     return tuple(masks) if is_small else ()
+
+
+def _joined_with(part: Region, masks: Iterable[Region]) -> list[Region]:
+    """Return the masks with one more; those that it meets and itself become one."""
+    apart = []
+    joined = part
+    for mask in masks:
+        if mask.meets(part):
+            joined = joined.joined(mask)
+        else:
+            apart.append(mask)
+    return [*apart, joined]
 
 
 def parts_around(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
@@ -521,11 +524,11 @@ def _border_sides(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
         return ()
     differs = really_differing(gate.expected, seen, gate.ignored)
     inside = box.part_of(differs)
-    for thick_px in range(1, _THIN_PX + 1):
-        if not inside[thick_px:-thick_px, thick_px:-thick_px].any():
-            break
-    else:
+    widths = range(1, _THIN_PX + 1)
+    fitting = [px for px in widths if not inside[px:-px, px:-px].any()]
+    if not fitting:
         return ()
+    thick_px = fitting[0]
     top = replace(box, bottom=box.top + thick_px)
     bottom = replace(box, top=box.bottom - thick_px)
     between = replace(box, top=top.bottom, bottom=bottom.top)
@@ -539,9 +542,9 @@ def _border_sides(box: Region, gate: Gate, seen: Pixels) -> tuple[Region, ...]:
     return top, bottom, left, right
 
 
-def _few(mismatch: Mismatch) -> tuple[Region, ...]:
+def _boxes_or_region(mismatch: Mismatch) -> tuple[Region, ...]:
     """Return the boxes of a difference; if there are many, the one around them all."""
-    is_few = len(mismatch.boxes) <= MAX_OFFERED_MASKS
+    is_few = len(mismatch.boxes) <= _MAX_OFFERED_MASKS
     return mismatch.boxes if is_few else (mismatch.region,)
 
 
@@ -549,7 +552,7 @@ def remedies(
     mismatch: Mismatch,
     gate: Gate,
     seen: Pixels,
-    run: Segment,
+    segment: Segment,
     *,
     acted_on: Pixels | None = None,
     masks: Sequence[Region] = (),
@@ -575,8 +578,10 @@ def remedies(
     if mismatch.kind == "no_window":
         lines.append(_NO_WINDOW)
     if moved:
-        lines += [f"It cannot be accepted, because {moved}. If it is right, {AGAIN},"]
-        lines.append(_ON)
+        lines += [
+            f"It cannot be accepted, because {moved}. If it is right, {AGAIN},",
+            _BY_HAND,
+        ]
     else:
         lines += _REMEDIES
         if may_heal:
@@ -588,22 +593,24 @@ def remedies(
     if mismatch.kind == "difference" and mismatch.boxes:
         if Rehearsal.with_learned(gate, seen, acted_on):
             lines.append(_LEARN)
-        if gate.is_first and not _is_of_targets(mismatch, gate, seen, run):
+        if gate.is_first and not _is_of_targets(mismatch, gate, seen, segment):
             lines.append(_LATE)
-        if not is_maskable(_few(mismatch), seen.shape):
+        if not is_maskable(_boxes_or_region(mismatch), seen.shape):
             lines.append(_NO_MASK)
     if masks and gate.is_first and _may_be_clock(masks, gate.expected, seen):
         lines.append(_CLOCK)
     return lines
 
 
-def _is_of_targets(mismatch: Mismatch, gate: Gate, seen: Pixels, run: Segment) -> bool:
+def _is_of_targets(
+    mismatch: Mismatch, gate: Gate, seen: Pixels, segment: Segment
+) -> bool:
     """Return whether each box of a difference belongs to a control that a step acts on:
     it was renamed, and no other screen is still to come.
     """
     targets: list[Point] = []
-    for number in range(len(run.steps)):
-        targets += run.points_at(number)
+    for number in range(len(segment.steps)):
+        targets += segment.points_at(number)
     for box in mismatch.boxes:
         cell = cell_around(box, gate.expected, seen)
         if not cell.holds_any(targets):
@@ -616,14 +623,14 @@ def _may_be_clock(masks: Iterable[Region], recorded: Pixels, seen: Pixels) -> bo
     as many digits as another, or one more.
     """
     for mask in masks:
-        was = _ink_columns(mask.part_of(recorded))
-        now = _ink_columns(mask.part_of(seen))
+        was = _ink_width(mask.part_of(recorded))
+        now = _ink_width(mask.part_of(seen))
         if abs(now - was) > _CLOCK_WIDER * max(now, was):
             return False
     return True
 
 
-def _ink_columns(part: Pixels) -> int:
+def _ink_width(part: Pixels) -> int:
     """Return the number of columns from the first to the last that is not of the most
     frequent colour.
     """

@@ -52,7 +52,7 @@ from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 from pytest_vnc_use.types.values import VALUE_MARK, fill, value_mark
 from pytest_vnc_use.types.verdicts import USER_VERDICT, check_answer
 
-UNJUDGED = (
+_UNJUDGED = (
     f"{ANSWER_IT}, or have it judged again with --vnc-record=auto and a judge"
     " (--vnc-planner, or --vnc-judge)"
 )
@@ -62,11 +62,10 @@ _BLINKS_S = 4.0
 
 
 class KnownAnswer(NamedTuple):
-    """A recorded answer, and what else counts as its screen, as in its recording.
-    Masks are no evidence.
+    """A recorded answer, and what lets its gate open though the screen is another.
 
     `end` is the recorded end of its segment, if nothing acted on the desktop since:
-    what passed by between the two may still be there, outside the claim's region.
+    what came and went between the two may still be there, outside the claim's region.
     """
 
     evidence: Evidence
@@ -92,8 +91,8 @@ class Compared:
 
     @property
     def is_changed(self) -> bool:
-        """Return whether the screen has changed since the claim was judged: a reviewer
-        was asked whether it still holds.
+        """Whether pixels differ from the evidence: then a reviewer is asked whether the
+        claim still holds.
         """
         return self.mismatch is not None and bool(self.mismatch.boxes)
 
@@ -168,7 +167,7 @@ class RecordedJudge:
         hidden = self.hide(claim)
         nearest = self.compared[hidden]
         if self.review is None or nearest.is_changed:
-            reason = f"{problem}; {_NO_JUDGE}; {UNJUDGED}"
+            reason = f"{problem}; {_NO_JUDGE}; {_UNJUDGED}"
             return Verdict(claim, "unsure", reason, frame=frame.ref)
         shown = self._without_masks(frame) if self.masks else frame
         asked = fill(hidden, self._values)
@@ -183,7 +182,7 @@ class RecordedJudge:
                 return Verdict(claim, "fails", reason, frame=frame.ref)
             case _:
                 why = answer.text or "the question was not answered"
-                reason = f"{problem}; {why}; {UNJUDGED}"
+                reason = f"{problem}; {why}; {_UNJUDGED}"
                 return Verdict(claim, "unsure", reason, frame=frame.ref)
 
     def _is_under_mask(self, verdict: Verdict) -> bool:
@@ -192,13 +191,13 @@ class RecordedJudge:
         """
         if verdict.kind == "unsure" or verdict.reason.startswith(USER_VERDICT):
             return False
-        by = Evidence(
+        evidence = Evidence(
             claim=verdict.claim,
             verdict="holds",
             region=verdict.region,
             screen=Screen(),
         )
-        return any(map(by.is_about, self.masks))
+        return any(map(evidence.is_about, self.masks))
 
     def _without_masks(self, frame: Frame) -> Frame:
         """Return a frame on which the masks are redacted: what a judge sees there, a
@@ -240,7 +239,7 @@ class RecordedJudge:
             return check_answer(reader, reading, Reading)
         raise Inconclusive(
             f"extract: no planner can read {question!r}: {problem}; {_NO_JUDGE};"
-            f" {UNJUDGED}"
+            f" {_UNJUDGED}"
         )
 
     def _find_evidence(
@@ -250,49 +249,56 @@ class RecordedJudge:
         the frame that was compared.
         """
         hidden = self.hide(claim)
-        nearest = Compared(frame)
+        nearest, problem = self._nearest(hidden, frame, reading=reading)
         self.compared[hidden] = nearest
-        missing = "it has no recorded verdict"
-        for known in self.known:
-            is_reading = known.evidence.verdict == "read"
-            if known.evidence.claim != hidden or is_reading != reading:
-                continue
-            if other := _other_value(known.evidence, self._values):
-                # It is judged again for this run, and its evidence stays.
-                missing = other
-                nearest = Compared(frame, known)
-                self.compared[hidden] = nearest
-                continue
-            mismatch, compared = self._mismatch(known, frame)
-            nearest = Compared(compared, known, mismatch)
-            self.compared[hidden] = nearest
-            if mismatch is None:
-                missing = _other_shown(known.evidence, pixels_in(compared))
-                if not missing:
-                    return known.evidence, "", compared
-        if nearest.known is None or nearest.mismatch is None:
-            return None, missing, frame
-        where = f"drift from the recorded evidence: {nearest.mismatch.problem}"
+        known = nearest.known
+        if known and not problem:
+            return known.evidence, "", nearest.frame
         # After a model has continued, the judge is asked.
-        if nearest.is_changed and not self.live:
-            answer = _ask_reviewer(nearest.known, nearest, where)
+        if known and nearest.is_changed and not self.live:
+            answer = _ask_reviewer(known, nearest, problem)
             if answer.kind == "bug":
                 bug = answer.text or "it is a bug"
                 raise ProductFailed(
-                    f"{claim!r}: {bug} (according to the reviewer)\n{where}"
+                    f"{claim!r}: {bug} (according to the reviewer)\n{problem}"
                 )
             if answer.kind == "accept":
                 self.compared[hidden] = replace(nearest, mismatch=None)
-                return nearest.known.evidence, "", nearest.frame
+                return known.evidence, "", nearest.frame
             if answer.text:
-                where += f"; the reviewer was not asked: {answer.text}"
-        return None, where, nearest.frame
+                problem += f"; the reviewer was not asked: {answer.text}"
+        return None, problem, nearest.frame
 
-    def _mismatch(
-        self, known: KnownAnswer, frame: Frame
-    ) -> tuple[Mismatch | None, Frame]:
-        """Return the difference from the evidence, and the frame that shows it; a later
-        one than `frame` may.
+    def _nearest(
+        self, claim: str, frame: Frame, *, reading: bool
+    ) -> tuple[Compared, str]:
+        """Return the comparison with the evidence that the screen shows, else with the
+        last evidence of the claim, and why the screen does not show that; "" if it does.
+        """
+        nearest = Compared(frame)
+        problem = "it has no recorded verdict"
+        for known in self.known:
+            evidence = known.evidence
+            is_reading = evidence.verdict == "read"
+            if evidence.claim != claim or is_reading != reading:
+                continue
+            problem = _why_other_value(evidence, self._values)
+            if problem:
+                # It is judged again for this run, and its evidence stays.
+                nearest = Compared(frame, known)
+                continue
+            nearest = self._compare(known, frame)
+            if nearest.mismatch is None:
+                problem = _why_other_shown(evidence, pixels_in(nearest.frame))
+            else:
+                what = nearest.mismatch.problem
+                problem = f"drift from the recorded evidence: {what}"
+            if not problem:
+                break
+        return nearest, problem
+
+    def _compare(self, known: KnownAnswer, frame: Frame) -> Compared:
+        """Compare a frame, or a later one that shows a difference, with the evidence.
 
         The screen must stay so for the time of an end, unless it is the end that was
         watched. For what always changes now, such as a caret that did not blink, it is
@@ -305,40 +311,45 @@ class RecordedJudge:
             for part in evidence.screen.dynamic
             if part.kind == "always_changing"
         ]
-        if hidden := _region_of(evidence, changing):
-            why = f"the claim's region is always changing, {hidden}"
-            return Mismatch(f"{why}, so it cannot be compared", hidden), frame
-        mismatch, seen = self._stable_difference(known, frame)
-        if mismatch:
-            return mismatch, seen
-        if hidden := _hidden_difference(known, pixels_in(seen)):
-            why = f"the claim's region is masked, and differs there, {hidden}"
-            return Mismatch(f"{why}, so it cannot be compared", hidden), frame
-        return self._await_blinks(evidence), frame
+        if region := _concerned(evidence, changing):
+            why = f"the claim's region is always changing, {region}"
+            mismatch = Mismatch(f"{why}, so it cannot be compared", region)
+            return Compared(frame, known, mismatch)
+        difference, seen = self._stable_mismatch(known, frame)
+        if difference:
+            return Compared(seen, known, difference)
+        if region := _hiding_mask(known, pixels_in(seen)):
+            why = f"the claim's region is masked, and differs there, {region}"
+            mismatch = Mismatch(f"{why}, so it cannot be compared", region)
+            return Compared(frame, known, mismatch)
+        return Compared(frame, known, self._await_blinks(evidence))
 
-    def _stable_difference(
+    def _stable_mismatch(
         self, known: KnownAnswer, frame: Frame
     ) -> tuple[Mismatch | None, Frame]:
         """Return the difference once the screen has stayed so for its time."""
-        mismatch = _other(known, frame)
+        mismatch = _mismatch(known, frame)
         seen = frame
         controller = self.controller()
         stable_s = self._stable_s(known.evidence, frame)
-        changed_at = clock.monotonic() - stable_s
-        is_open_late = mismatch is None and controller.changed_since(changed_at)
-        if not is_open_late and not _is_moving(mismatch, frame):
+        stable_since = clock.monotonic() - stable_s
+        is_unstable = mismatch is None and controller.changed_since(stable_since)
+        if not is_unstable and not _is_moving(mismatch, frame):
             return mismatch, seen
         while True:
-            until = frame.taken_at + stable_s + (BACK_S if mismatch else 0.0)
-            rest_s = until - clock.monotonic()
-            if rest_s <= 0:
+            until = frame.taken_at + stable_s
+            if mismatch:
+                until += BACK_S
+            wait_s = until - clock.monotonic()
+            if wait_s <= 0:
                 break
             if mismatch:
-                rest_s = min(rest_s, LOOK_FOR_BLINK_S)
-            if not controller.wait_changed(seen.taken_at, rest_s) and not mismatch:
+                wait_s = min(wait_s, LOOK_FOR_BLINK_S)
+            has_changed = controller.wait_changed(seen.taken_at, wait_s)
+            if not has_changed and not mismatch:
                 break
             seen = controller.frame()
-            mismatch = _other(known, seen)
+            mismatch = _mismatch(known, seen)
         return mismatch, seen
 
     def _stable_s(self, evidence: Evidence, frame: Frame) -> float:
@@ -383,7 +394,7 @@ def _ask_reviewer(known: KnownAnswer, nearest: Compared, problem: str) -> Answer
     return review.ask_claim(known.evidence, known.gate, nearest.frame, asked)
 
 
-def _hidden_difference(known: KnownAnswer, seen: Pixels) -> Region | None:
+def _hiding_mask(known: KnownAnswer, seen: Pixels) -> Region | None:
     """Return a mask that a claim is about, and that hides a difference from the screen
     on which it was judged; None for none.
 
@@ -392,12 +403,10 @@ def _hidden_difference(known: KnownAnswer, seen: Pixels) -> Region | None:
     evidence = known.evidence
     screen = evidence.screen
     masks = (*known.allowances.masks_on(screen), *screen.masks)
-    if _region_of(evidence, masks) is None:
+    if _concerned(evidence, masks) is None:
         return None
-    left_out = [*screen.redacted]
-    for part in screen.dynamic:
-        if part.kind == "caret":
-            left_out.append(part.region)
+    carets = [part.region for part in screen.dynamic if part.kind == "caret"]
+    left_out = [*screen.redacted, *carets]
     differs = really_differing(screen.pixels(), seen, mask_of(left_out, seen.shape))
     if evidence.region:
         differs &= mask_of([evidence.region], seen.shape)
@@ -411,7 +420,7 @@ def _values_of(run: SegmentRun | None) -> Values:
     return run.started.values if run else {}
 
 
-def _other_value(evidence: Evidence, values: Values) -> str:
+def _why_other_value(evidence: Evidence, values: Values) -> str:
     """Return which value of a claim is another now than when it was judged; "" if none
     is.
     """
@@ -422,13 +431,13 @@ def _other_value(evidence: Evidence, values: Values) -> str:
     return ""
 
 
-def _other_shown(evidence: Evidence, seen: Pixels) -> str:
+def _why_other_shown(evidence: Evidence, seen: Pixels) -> str:
     """Return which value that a claim is about shows on the screen as another one than
     when it was judged; "" if none does.
     """
     screen = evidence.screen
     for shown in screen.values:
-        if _region_of(evidence, [shown.region]) is None:
+        if _concerned(evidence, [shown.region]) is None:
             continue
         recorded = shown.region.part_of(screen.pixels())
         if differing(recorded, shown.region.part_of(seen)).any():
@@ -439,22 +448,22 @@ def _other_shown(evidence: Evidence, seen: Pixels) -> str:
     return ""
 
 
-def _other(known: KnownAnswer, frame: Frame) -> Mismatch | None:
-    """Return where a frame differs from the judged one. In a rehearsal, what may be
-    learnt does not count.
+def _mismatch(known: KnownAnswer, frame: Frame) -> Mismatch | None:
+    """Return where a frame differs from the judged one, except for what a rehearsal may
+    learn, and what a reviewer has accepted beside the claim.
     """
     evidence = known.evidence
     seen = pixels_in(frame)
     rehearsal = known.allowances.rehearsal
     review = known.allowances.review
-    made = known.gate
-    if rehearsal and rehearsal.learn_evidence(evidence.screen, made, seen):
+    gate = known.gate
+    if rehearsal and rehearsal.learn_evidence(evidence.screen, gate, seen):
         return None
-    mismatch = made.mismatch(seen)
+    mismatch = gate.mismatch(seen)
     if mismatch and mismatch.boxes and known.end and evidence.region:
-        passing = _passing(made, known.end.pixels(), evidence.region)
-        mismatch = made.mismatch(seen, passing=passing)
-    if mismatch and review and review.keeps(evidence, made, seen):
+        passing = _passing(gate, known.end.pixels(), evidence.region)
+        mismatch = gate.mismatch(seen, passing=passing)
+    if mismatch and review and review.keeps(evidence, gate, seen):
         return None
     return mismatch
 
@@ -468,7 +477,7 @@ def _ask(
     return check_answer(live, answer, Verdict)
 
 
-def _region_of(evidence: Evidence, regions: Iterable[Region]) -> Region | None:
+def _concerned(evidence: Evidence, regions: Iterable[Region]) -> Region | None:
     """Return the first of these regions that a claim is about; None for none.
 
     Evidence without a region may be about any, except those no larger than a caret. The
@@ -479,16 +488,13 @@ def _region_of(evidence: Evidence, regions: Iterable[Region]) -> Region | None:
     return next(filter(evidence.is_about, regions), None)
 
 
-def _passing(made: Gate, end: Pixels, about: Region) -> list[DynamicRegion]:
-    """Return what was on the recorded end, and no more when a claim was judged, outside
-    the region of the claim.
+def _passing(gate: Gate, end: Pixels, about: Region) -> list[DynamicRegion]:
+    """Return what was on the recorded end, and no longer when a claim was judged,
+    outside the region that the claim is about.
     """
-    differs = differing(made.expected, end) & ~made.ignored
-    return [
-        dynamic_region(box, "unstable", box.part_of(end))
-        for box in boxes_of(differs)
-        if not box.meets(about)
-    ]
+    differs = differing(gate.expected, end) & ~gate.ignored
+    boxes = [box for box in boxes_of(differs) if not box.meets(about)]
+    return [dynamic_region(box, "unstable", box.part_of(end)) for box in boxes]
 
 
 def _is_moving(mismatch: Mismatch | None, frame: Frame) -> bool:
@@ -505,55 +511,29 @@ class Answers:
 
     def __init__(self) -> None:
         self.before: list[Evidence] = []
-        self._compared: dict[str, Compared] = {}
+        self.compared: dict[str, Compared] = {}
         """What each claim was compared with, from the judge until its answer is
         kept.
         """
-        self._controller: Callable[[], Controller] | None = None
+        self.controller: Callable[[], Controller] | None = None
         """The desktop that judges look at; None until one is asked."""
-
-    def judge(
-        self,
-        known: Sequence[KnownAnswer],
-        live: Callable[[], Judge] | None,
-        masks: Sequence[Region],
-        controller: Callable[[], Controller],
-        hide: Callable[[str], str],
-        run: SegmentRun | None,
-        review: Review | None,
-    ) -> Judge:
-        """Return the judge of recorded evidence, after a run or before the first; its
-        arguments are those of `RecordedJudge`.
-        """
-        self._controller = controller
-        return RecordedJudge(
-            known,
-            live,
-            masks,
-            controller=controller,
-            hide=hide,
-            compared=self._compared,
-            run=run,
-            review=review,
-        )
 
     def announce(self, claim: str, run: SegmentRun | None, *, is_healed: bool) -> str:
         """Announce, in a run, that the evidence for a claim is not shown again, and
         return the announcement; "" if it is shown, or there is no evidence.
         """
-        compared = self._compared.get(claim)
-        known = compared.known if compared else None
-        if compared is None or known is None or compared.mismatch is None:
+        compared = self.compared.get(claim)
+        if compared is None or compared.known is None or compared.mismatch is None:
             return ""
         mismatch = compared.mismatch
         problem = (
             f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
         )
         if run:
+            gate = compared.known.gate
             seen = run.directory.store(compared.frame)
-            run.life.announce(
-                GateClosed(known.gate, mismatch, problem, seen, is_healed, claim)
-            )
+            closed = GateClosed(gate, mismatch, problem, seen, is_healed, claim)
+            run.life.announce(closed)
         return problem
 
     def keep(
@@ -569,22 +549,22 @@ class Answers:
         that gave it, else with new evidence, if the test `is_recorded`. Raises
         DesktopError.
         """
-        compared = self._compared.pop(claim, None)
+        compared = self.compared.pop(claim, None)
         if compared is None:
             return
         if compared.known and compared.mismatch is None:
             answers.append(_recorded_answer(compared.known.evidence, run))
             return
         is_unsure = isinstance(judged, Verdict) and judged.kind == "unsure"
-        if is_unsure or not is_recorded or self._controller is None:
+        if is_unsure or not is_recorded or self.controller is None:
             return
         end = run.ended.end if run and run.ended else None
-        desktop = self._controller()
-        evidence = new_evidence(judged, compared.frame, desktop, end)
+        desktop = self.controller()
+        evidence = _new_evidence(judged, compared.frame, desktop, end)
         values = _values_of(run)
-        named = [name for name in VALUE_MARK.findall(claim) if name in values]
-        of_claim = {name: values[name] for name in named}
-        answers.append(evidence.model_copy(update={"values": of_claim}))
+        names = [name for name in VALUE_MARK.findall(claim) if name in values]
+        fields = {"values": {name: values[name] for name in names}}
+        answers.append(evidence.model_copy(update=fields))
 
 
 def _recorded_answer(evidence: Evidence, run: SegmentRun | None) -> Evidence:
@@ -600,7 +580,7 @@ def _recorded_answer(evidence: Evidence, run: SegmentRun | None) -> Evidence:
     return evidence
 
 
-def new_evidence(
+def _new_evidence(
     judged: Verdict | Reading, frame: Frame, controller: Controller, end: Screen | None
 ) -> Evidence:
     """Return the evidence for an answer about a frame; `end` is the recorded end of the
@@ -619,8 +599,8 @@ def new_evidence(
     dynamic = merged(parts)
     fields = {"dynamic": dynamic, "values": shown}
     screen = screen_of(frame).model_copy(update=fields)
-    now = stable.model_copy(update={"dynamic": dynamic})
-    if evidence_gate(now).mismatch(seen) is None:
+    screen_now = stable.model_copy(update={"dynamic": dynamic})
+    if evidence_gate(screen_now).mismatch(seen) is None:
         screen = screen.model_copy(update={"stable_s": stable.stable_s})
     answer: dict[str, Any] = {
         "reason": judged.reason,

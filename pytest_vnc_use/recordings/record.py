@@ -7,8 +7,8 @@ A test calls `begin` for each task, `watch_end` before anything else looks or ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -19,8 +19,14 @@ from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.build import SegmentBuilder
 from pytest_vnc_use.recordings.closed import Circumstances
 from pytest_vnc_use.recordings.course import Course
-from pytest_vnc_use.recordings.evidence import Answers
-from pytest_vnc_use.recordings.format import MANUAL, RecordedStep, Recording, Segment
+from pytest_vnc_use.recordings.evidence import Answers, RecordedJudge
+from pytest_vnc_use.recordings.format import (
+    MANUAL,
+    Evidence,
+    RecordedStep,
+    Recording,
+    Segment,
+)
 from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.keeping import KeptRecording, saved_by
 from pytest_vnc_use.recordings.life import LAST, Listener, Moved, SegmentEvent, State
@@ -176,8 +182,8 @@ class RecordedTest:
 
     @property
     def masks(self) -> tuple[Region, ...]:
-        """The parts of the screen that no comparison looks at. They are redacted too
-        once a secret was typed.
+        """The regions that no comparison looks at. They are redacted too once a secret
+        was typed.
         """
         masks = [*self._own.allowances.masks]
         for kept in self._others:
@@ -190,13 +196,14 @@ class RecordedTest:
         test's own, or none did.
         """
         run = self._newest
-        has_drifted = run is not None and run.life.has_been(State.DRIFTED)
-        return self._recording_of(run).key.name if run and has_drifted else ""
+        if run is None or not run.life.has_been(State.DRIFTED):
+            return ""
+        return self._recording_of(run).key.name
 
     @property
     def due(self) -> RecordedStep | None:
         """The next step of the newest run's replay; None at its end, or without one."""
-        replay = self._newest.replay if self._newest else None
+        replay = self._newest_replay
         return replay.course.due if replay else None
 
     @property
@@ -232,6 +239,10 @@ class RecordedTest:
         return self._runs[-1] if self._runs else None
 
     @property
+    def _newest_replay(self) -> Replay | None:
+        return self._newest.replay if self._newest else None
+
+    @property
     def _unrecorded(self) -> str:
         """Why the test cannot be recorded, by its newest run that cannot be."""
         reasons = [run.unrecorded for run in self._own.runs if run.unrecorded]
@@ -250,20 +261,19 @@ class RecordedTest:
         self._queued = count
 
     def segment_of(self, task: str, name: str = "") -> Segment | None:
-        """Return the segment that is recorded for the test's next run, if it is of this
-        task; or of a named recording. Raises RecordingError.
+        """Return the recorded segment of the test's next run, if it is of this task;
+        with a `name`, that of the named recording. Raises RecordingError.
         """
         if not name:
             return self._own.segment_of(task)
         recording = self._named.load(self._named.key(name, self.key.module))
         return recording.segments[0] if recording else None
 
-    def _recording(
+    def _recording_for(
         self, started: RunStarted, emit: Callable[[RunEvent], None]
     ) -> KeptRecording:
-        """Return the test's own recording, or a named one for a run of it. If this
-        process is to make one that other tests replay, no other does meanwhile. Raises
-        RecordingError.
+        """Return the recording of a run: the test's own, or the named one that the run
+        uses. Raises RecordingError.
         """
         own = self._own
         name = started.recording
@@ -272,7 +282,7 @@ class RecordedTest:
             is_shared = not started.test_id.endswith(self.key.test)
             is_new = own.recording is None and not own.runs
             if is_new and is_shared and self.mode == "auto":
-                self._own = self._kept(self.key, load_of, emit)
+                self._own = self._shared_recording(self.key, load_of, emit)
             return self._own
         key = self._named.key(name, self.key.module)
         rehearsal = own.allowances.rehearsal
@@ -284,26 +294,29 @@ class RecordedTest:
                 rehearsal=rehearsal,
                 reviewed=self._reviewed,
             )
-        else:  # another test has recorded it, so this rehearsal changes nothing in it
-            kept = self._kept(key, self._named.load, emit)
+        else:
+            # Another test has recorded it: a rehearsal of this one learns nothing of it.
+            kept = self._shared_recording(key, self._named.load, emit)
         self._others.append(kept)
         return kept
 
-    def _kept(
+    def _shared_recording(
         self,
         key: Key,
         load: Callable[[Key], Recording | None],
         emit: Callable[[RunEvent], None],
     ) -> KeptRecording:
-        """Return a recording that other tests replay too; once no other process makes
-        it, if this one is to. Raises RecordingError.
+        """Return a recording that other tests replay too. Where there is none yet, wait
+        until no other process makes it, and keep others from making it. Raises
+        RecordingError.
         """
         recording = load(key)
         lock = None
         if recording is None and self._records:
             lock = hold(key, emit)
             recording = load(key)
-            if recording:  # another process has made it meanwhile
+            if recording:
+                # Another process has made it meanwhile.
                 lock.release()
                 lock = None
         return KeptRecording(
@@ -333,6 +346,7 @@ class RecordedTest:
         RecordingError, DesktopError.
         """
         before = self._newest
+        replay_before = self._newest_replay
         released = self._last_release()
         self._acts_unseen = False
         if before:
@@ -340,9 +354,9 @@ class RecordedTest:
             before.leave()
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
-        kept = self._recording(started, emit)
+        kept = self._recording_for(started, emit)
         if self._records and kept.recording is None:
-            # The desktop may be gone once the recording is written.
+            # It is cached: the desktop may be gone once the recording is written.
             _ = kept.circumstances.machine
 
         segment = self._segment_to_replay(kept, started, desktop)
@@ -363,9 +377,9 @@ class RecordedTest:
             return user, user
         if segment is None:
             return planner, desktop
-        earlier = before.replay.course.last_screen if before and before.replay else None
+        earlier = replay_before.course.last_screen if replay_before else None
         course = Course(segment, kept.allowances, earlier, run.life, started.values)
-        run.replay = self._replay(run, course, planner, desktop, released)
+        run.replay = self._new_replay(run, course, planner, desktop, released)
         if self._reviewed and self._reviewed.user:
             self._reviewed.user.show(kept.key, segment)
         return run.replay, run.replay
@@ -375,14 +389,16 @@ class RecordedTest:
         """The seconds by which the newest run's replay may take longer than its time
         limit, because its recording did.
         """
-        run = self._newest
-        return run.replay.longer_waits_s if run and run.replay else 0.0
+        replay = self._newest_replay
+        return replay.longer_waits_s if replay else 0.0
 
     def _last_release(self) -> ButtonRelease | None:
-        """Return the last click, of which only a replay knows where it was."""
-        before = self._newest
-        replay = before.replay if before else None
-        if self._acts_unseen or (before and replay is None):
+        """Return where and when a button was released last; None if none was. After
+        anything but a replay, that may have been anywhere, and just now.
+        """
+        replay = self._newest_replay
+        is_replayed = self._newest is None or replay is not None
+        if self._acts_unseen or not is_replayed:
             return None, clock.monotonic()
         return replay.clicks.released if replay else None
 
@@ -431,7 +447,7 @@ class RecordedTest:
             run.builder,
         )
 
-    def _replay(
+    def _new_replay(
         self,
         run: SegmentRun,
         course: Course,
@@ -522,14 +538,22 @@ class RecordedTest:
         if problem and is_healed and run is None:
             # There is no run directory for the images before the first run.
             self.healed.append(problem)
-        answers = self._answers.before
-        of_run = [*run.expected, end_state_claim(run.started.task)] if run else []
-        if run and (claim in of_run or run in self._own.runs):
-            answers = run.claims
-        elif self._own.runs:
-            answers = self._own.runs[-1].claims
+        answers = self._answers_beside(claim)
         is_recorded = self._records or self.is_reviewed
         self._answers.keep(claim, judged, run, answers, is_recorded=is_recorded)
+
+    def _answers_beside(self, claim: str) -> list[Evidence]:
+        """Return the answers to which one about a claim is added. A named recording
+        gets those about its task; all others belong to the test's own recording.
+        """
+        run = self._newest
+        if run:
+            of_task = [*run.expected, end_state_claim(run.started.task)]
+            if claim in of_task or run in self._own.runs:
+                return run.claims
+        if self._own.runs:
+            return self._own.runs[-1].claims
+        return self._answers.before
 
     def judge(
         self,
@@ -543,16 +567,18 @@ class RecordedTest:
         `hide` takes secrets out of a claim.
         """
         run = self._newest
-        is_left = run is None or self._acts_unseen
-        known = self._own.answers(with_ends=not is_left)
+        with_ends = run is not None and not self._acts_unseen
+        known = self._own.answers(with_ends=with_ends)
         for kept in self._others:
-            known += kept.answers(with_ends=not is_left)
-        return self._answers.judge(
+            known += kept.answers(with_ends=with_ends)
+        self._answers.controller = controller
+        return RecordedJudge(
             known,
             None if self.mode == "replay" else live,
             self.masks,
             controller,
             hide,
+            self._answers.compared,
             run,
             self._review,
         )
@@ -602,8 +628,8 @@ class RecordedTest:
         changed.
 
         Nothing is written where there is nothing to record, or a run is not recorded.
-        In place of the recording, a proposal is written into the run directory
-        `proposed_in`, beside the text of the recording. Raises as `store.save` does.
+        With `proposed_in`, a proposal is written into that run directory instead, beside
+        the text of the recording. Raises as `store.save` does.
         """
         if self.is_reviewed and not self._records:
             return self._own.accept(self._answers.before)
@@ -636,8 +662,9 @@ class RecordedTest:
             return None
         if self.is_reviewed and not self._records:
             return kept.accept()
-        is_vouched = has_passed or run.confirmed_by != "body"
-        if not (self._records and run.is_live and is_vouched) or run.unrecorded:
+        if not self._records or not run.is_live or run.unrecorded:
+            return None
+        if run.confirmed_by == "body" and not has_passed:
             return None
         path = kept.write(
             redacts=self.redacts,
@@ -648,43 +675,43 @@ class RecordedTest:
         return path
 
     def finish(self, proposed_in: Path | None = None, *, has_passed: bool) -> Finished:
-        """End the test: write its recording as `write` does if it has passed, and the
-        named ones whose task is done, and release their screens, because others may
-        keep the test, or its error, and thereby this object.
+        """End the test: write the named recordings whose task is done and, if it has
+        passed, its own as `write` does.
 
-        What is still open has failed with the test.
+        Their screens are released, because pytest may keep the test, or its error, and
+        thereby this object. A segment that is still open has failed with the test.
         """
-        writes: list[Callable[[], Path | None]] = []
+        problem = ""
+        try:
+            for path in self._write_all(proposed_in, has_passed=has_passed):
+                if path:
+                    self._written.append(path)
+        except (OSError, UnicodeError, VncUseError) as exc:
+            # UnicodeError: the name of the test's file is not text
+            problem = str(exc)
+        written = tuple(self._written)
+        if has_passed:
+            finished = Finished(written, problem, self._unrecorded, self._saved())
+        else:
+            finished = Finished(written, problem, dropped=self._has_dropped)
+        self._end_lives(has_passed=has_passed, is_written=bool(written))
+        self._release()
+        return finished
+
+    def _write_all(
+        self, proposed_in: Path | None, *, has_passed: bool
+    ) -> Iterator[Path | None]:
+        """Write one recording after the other, and yield the file of each that changed.
+        Raises as `write` does.
+        """
         for kept in self._others:
-            write_named = partial(
-                self._write_named,
+            yield self._write_named(
                 kept,
                 is_proposed=proposed_in is not None,
                 has_passed=has_passed,
             )
-            writes.append(write_named)
         if has_passed:
-            writes.append(partial(self.write, proposed_in))
-        written = self._written
-        problem = ""
-        for write in writes:
-            try:
-                path = write()
-            except (OSError, UnicodeError, VncUseError) as exc:
-                # UnicodeError: the name of the test's file is not text
-                problem = str(exc)
-                break
-            if path:
-                written.append(path)
-        finished = Finished(tuple(written), problem)
-        if not has_passed:
-            finished = replace(finished, dropped=self._has_dropped)
-        else:
-            unrecorded = self._unrecorded
-            finished = replace(finished, unrecorded=unrecorded, saved=self._saved())
-        self._end_lives(has_passed=has_passed, is_written=bool(written))
-        self._release()
-        return finished
+            yield self.write(proposed_in)
 
     @property
     def _has_dropped(self) -> bool:

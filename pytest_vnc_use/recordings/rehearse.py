@@ -29,18 +29,18 @@ from pytest_vnc_use.recordings.moving import distinct
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Region
 
-MAX_DIFFERENCES = 4
+_MAX_DIFFERENCES = 4
 """The maximum places that may differ. With more it is another screen: other fonts,
 another theme, another list.
 """
-MAX_LEARNT_SHARE = 0.005
+_MAX_LEARNT_SHARE = 0.005
 """The largest share of the screen that may differ: 6,480 pixels of 1440x900. A line of
 text has less than 1,500.
 """
 _MAX_LEARNT_AREA = 0.02
 """The largest share of the screen that the boxes around the differences may cover."""
-MAX_VARIANTS = 4
-NEAR_LEVELS = 32
+_MAX_VARIANTS = 4
+_NEAR_LEVELS = 32
 """The largest difference of a level in the same drawing: browsers draw a border 23
 levels off now and then.
 """
@@ -68,13 +68,13 @@ class Rehearsal:
         """
         self._transients: dict[int, tuple[Screen, ...]] = {}
         """The learnt transient frames by the `id` of each step."""
-        self._known: list[DynamicRegion] = []
-        """The unstable parts of all screens."""
+        self._unstable: tuple[DynamicRegion, ...] = ()
+        """The unstable parts of all screens, recorded and learnt."""
         self.remedies: list[str] = []
         """What can be done about the gate that stayed closed, a line each."""
         for recording in self.recordings.values():
             for screen in screens(recording):
-                self._known += _unstable(screen.dynamic)
+                self._unstable += _unstable_of(screen.dynamic)
 
     def widened(self, gate: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen that also accepts the unstable parts of other
@@ -85,13 +85,13 @@ class Rehearsal:
         learnt = self._parts.get(id(screen), ())
         taken = [part.region for part in (*screen.dynamic, *learnt)]
         fitting = []
-        for part in self._known:
+        for part in self._unstable:
             if part.region.meets_any(taken):
                 continue
             recorded = part.variants[0].pixels()
             shown = part.region.part_of(gate.expected)
             is_shown = not differing(recorded, shown).any()
-            if is_shown and _may_be(part):
+            if is_shown and _is_learnable(part):
                 fitting.append(part)
         return gate.with_parts([*learnt, *fitting])
 
@@ -99,15 +99,15 @@ class Rehearsal:
     def with_learned(
         gate: Gate, seen: Pixels, acted_on: Pixels | None = None
     ) -> Gate | None:
-        """Return the gate, open to the screen by more variants; None if more differs
-        than may be learnt.
+        """Return the gate with the variants that open it to a screen; None if more
+        differs than may be learnt.
         """
-        for _ in range(2 * MAX_DIFFERENCES):
+        for _ in range(2 * _MAX_DIFFERENCES):
             mismatch = gate.mismatch(seen, acted_on)
             if mismatch is None:
                 return gate
-            parts = list(_other_variants(mismatch, gate, seen))
-            if not parts or not all(_may_be(part) for part in parts):
+            parts = _other_variants(mismatch, gate, seen)
+            if not parts or not all(map(_is_learnable, parts)):
                 return None
             gate = gate.with_parts(parts)
         return None
@@ -131,16 +131,17 @@ class Rehearsal:
         """Remember where a screen with an open gate showed another variant than the
         recorded one.
         """
-        known = self._parts.get(id(screen), ())
+        learnt = self._parts.get(id(screen), ())
         compared = ~gate.hidden
-        for part in gate.parts:
-            if part.kind != "unstable" or part in (*screen.dynamic, *known):
+        for part in _unstable_of(gate.parts):
+            if part in screen.dynamic or part in learnt:
                 continue
             shown = variant_of(part, seen, compared)
-            if shown != variant_of(part, gate.expected, compared):
-                known = _join(known, [part])
-                self._known = [*_join(self._known, [part])]
-        self._parts[id(screen)] = known
+            recorded = variant_of(part, gate.expected, compared)
+            if shown != recorded:
+                learnt = _join(learnt, part)
+                self._unstable = _join(self._unstable, part)
+        self._parts[id(screen)] = learnt
 
     def note_transient(self, step: RecordedStep, transient: Screen) -> None:
         """Remember a transient frame after a step."""
@@ -149,7 +150,7 @@ class Rehearsal:
 
     @property
     def regions(self) -> list[Region]:
-        """Return the places where other variants were learnt, each once."""
+        """The regions of which variants were learnt, each once."""
         parts = chain.from_iterable(self._parts.values())
         return [*dict.fromkeys(part.region for part in parts)]
 
@@ -175,16 +176,16 @@ class Rehearsal:
 
     def _with_parts(self, screen: Screen) -> Screen:
         parts = self._parts.get(id(screen), ())
-        dynamic = _join(screen.dynamic, parts)
+        dynamic = _join(screen.dynamic, *parts)
         return screen.model_copy(update={"dynamic": dynamic})
 
 
-def _unstable(parts: Iterable[DynamicRegion]) -> list[DynamicRegion]:
-    return [part for part in parts if part.kind == "unstable"]
+def _unstable_of(parts: Iterable[DynamicRegion]) -> tuple[DynamicRegion, ...]:
+    return tuple(part for part in parts if part.kind == "unstable")
 
 
 def _join(
-    parts: Sequence[DynamicRegion], more: Sequence[DynamicRegion]
+    parts: Iterable[DynamicRegion], *more: DynamicRegion
 ) -> tuple[DynamicRegion, ...]:
     """Return all parts. A new part replaces the unstable parts within it; a caret
     stays.
@@ -200,26 +201,26 @@ def _join(
 
 def _other_variants(
     mismatch: Mismatch, gate: Gate, seen: Pixels
-) -> Iterator[DynamicRegion]:
-    """Yield parts whose variants include the current one; none where the difference is
-    not small and local.
+) -> list[DynamicRegion]:
+    """Return parts whose variants include the current one; none where the difference
+    is not small and local.
     """
-    unstable = _unstable(gate.parts)
+    unstable = _unstable_of(gate.parts)
     if not mismatch.boxes:
         # an unstable part shows none of its variants
         for part in unstable:
             if part.region == mismatch.region:
-                yield _part(part.region, [part], gate, seen)
-                break
-        return
+                return [_joined_part(part.region, [part], gate, seen)]
+        return []
     differs = really_differing(gate.expected, seen, gate.ignored)
     boxes = _boxes_to_learn(mismatch, differs)
-    for blinking in gate.blinking:
-        if blinking.region.meets_any(boxes):
-            return
+    if any(blinking.region.meets_any(boxes) for blinking in gate.blinking):
+        return []
+    parts = []
     for box in boxes:
         known = [part for part in unstable if part.region.meets(box)]
-        yield _part(box, known, gate, seen)
+        parts.append(_joined_part(box, known, gate, seen))
+    return parts
 
 
 def _boxes_to_learn(mismatch: Mismatch, differs: Mask) -> list[Region]:
@@ -229,13 +230,13 @@ def _boxes_to_learn(mismatch: Mismatch, differs: Mask) -> list[Region]:
     # with a pixel around each, so that a move of its content can be seen
     boxes = [box.grown(1, differs.shape) for box in _thin_boxes(differs)]
     area = sum(box.area for box in boxes)
-    is_many = len(mismatch.boxes) > MAX_DIFFERENCES
-    is_large = differs.mean() > MAX_LEARNT_SHARE
+    is_many = len(mismatch.boxes) > _MAX_DIFFERENCES
+    is_large = differs.mean() > _MAX_LEARNT_SHARE
     is_wide = area > _MAX_LEARNT_AREA * differs.size
     return [] if is_many or is_large or is_wide else boxes
 
 
-def _part(
+def _joined_part(
     box: Region, known: Sequence[DynamicRegion], gate: Gate, seen: Pixels
 ) -> DynamicRegion:
     """Return the part in a box and in the known parts there, with its variants:
@@ -267,17 +268,18 @@ def _part(
     return dynamic_region(region, "unstable", *different)
 
 
-def _may_be(part: DynamicRegion) -> bool:
-    """Return whether a part may have these variants: each must be the recorded drawing,
-    and no other value or word.
+def _is_learnable(part: DynamicRegion) -> bool:
+    """Return whether a part may have these variants: few enough, and each the recorded
+    drawing, no other value or word.
     """
-    recorded, *others = (variant.pixels() for variant in part.variants)
-    if len(others) >= MAX_VARIANTS:
+    if len(part.variants) > _MAX_VARIANTS:
         return False
-    return all(is_same_drawing(recorded, variant) for variant in others)
+    recorded = part.variants[0].pixels()
+    others = part.variants[1:]
+    return all(_is_same_drawing(recorded, variant.pixels()) for variant in others)
 
 
-def is_same_drawing(one: Pixels, other: Pixels) -> bool:
+def _is_same_drawing(one: Pixels, other: Pixels) -> bool:
     """Return whether two images show the same drawing, moved by a pixel at most and a
     little lighter or darker.
 
@@ -285,9 +287,9 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
     the comparison.
 
     >>> lines = np.array([[0, 255, 0, 0]] * 3, np.uint32)
-    >>> is_same_drawing(lines, np.roll(lines, 1, axis=1))
+    >>> _is_same_drawing(lines, np.roll(lines, 1, axis=1))
     True
-    >>> is_same_drawing(lines, np.roll(lines, 2, axis=1))
+    >>> _is_same_drawing(lines, np.roll(lines, 2, axis=1))
     False
     """
     height, width = one.shape
@@ -295,21 +297,21 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
         # Both without the rows and columns that the other one lacks once it is moved:
         #   down = 1    one     rows 1 … height
         #               other   rows 0 … height - 1
-        rows = _left_of(height, down)
-        columns = _left_of(width, across)
-        other_rows = _left_of(height, -down)
-        other_columns = _left_of(width, -across)
-        moved = levels_of(one[rows, columns])
-        beside = levels_of(other[other_rows, other_columns])
-        if (np.abs(moved - beside) <= NEAR_LEVELS).all():
+        rows = _rows_in_both(height, down)
+        columns = _rows_in_both(width, across)
+        other_rows = _rows_in_both(height, -down)
+        other_columns = _rows_in_both(width, -across)
+        levels = levels_of(one[rows, columns])
+        other_levels = levels_of(other[other_rows, other_columns])
+        if (np.abs(levels - other_levels) <= _NEAR_LEVELS).all():
             return True
     return False
 
 
-def _left_of(length: int, moved_by: int) -> slice:
-    """Return which of `length` rows, or columns, are still there after a move.
+def _rows_in_both(length: int, moved_by: int) -> slice:
+    """Return which of `length` rows, or columns, an image that is moved has too.
 
-    >>> _left_of(9, 1), _left_of(9, -1)
+    >>> _rows_in_both(9, 1), _rows_in_both(9, -1)
     (slice(1, 9, None), slice(0, 8, None))
     """
     return slice(max(0, moved_by), length + min(0, moved_by))

@@ -58,7 +58,7 @@ GAP = 1.5
 fixed-width font beside a word without tall letters.
 """
 LEAST_SPACE_PX = 4
-"""The smallest width of that gap: what is found of a line is a pixel high at first."""
+"""The smallest limit of that gap: a line that was only just found is a pixel high."""
 DOT_GAP_PX = 4
 """The maximum blank rows between the dots of a line and its letters, where no letter is
 as high as the dots.
@@ -83,10 +83,10 @@ MIN_VARIETY_PX = 2
 do not.
 """
 FULL_ROW = 0.85
-"""The share of the width from which a row is an underline, or the side of a box."""
+"""The smallest share of a row that has ink in an underline, or in the side of a box."""
 FRINGE = 0.25
-"""A column with less, of the contrast, parts two glyphs: that much of their blended edges
-reaches into the gaps.
+"""The share of the contrast up to which ink may be a blended edge, which reaches into
+the gap between two glyphs.
 """
 
 MIN_OFFSET_PX = 14
@@ -126,8 +126,8 @@ def really_differing(
     """Mark the pixels that differ, but none that is only drawn differently.
 
     What is `ignored` is not compared, and counts as background in a line. With `only`,
-    no other pixels are marked, and lines without one of these are not looked at, which
-    takes the most time.
+    no other pixels are marked, and no other lines are looked at, which takes the most
+    time.
     """
     marked = differing(recorded, now)
     if ignored is not None:
@@ -139,17 +139,17 @@ def really_differing(
         return marked
 
     inks: dict[int, Mask] = {}
-    unseen = marked.copy()
+    unchecked = marked.copy()
     for _ in range(MAX_LINES):
-        if not unseen.any():
+        if not unchecked.any():
             break
-        pixel = _first_marked(unseen)
+        pixel = _first_marked(unchecked)
         background = _background(pixel, recorded)
         if background not in inks:
             inks[background] = _ink(recorded, now, background, ignored)
         ink = inks[background]
         line = line_around(pixel, ink)
-        line.part_of(unseen)[:] = False
+        line.part_of(unchecked)[:] = False
         crops = _crops(line, recorded, now, ink, background)
         if crops and (is_moved_line(*crops) or is_line_at_offset(*crops)):
             line.part_of(marked)[:] = False
@@ -159,7 +159,7 @@ def really_differing(
         dotted = line_around(pixel, ink, DOT_GAP_PX)
         crops = _crops(dotted, recorded, now, ink, background)
         if crops and is_moved_line(*crops):
-            dotted.part_of(unseen)[:] = False
+            dotted.part_of(unchecked)[:] = False
             dotted.part_of(marked)[:] = False
 
     if np.count_nonzero(marked) <= MAX_BLENDED:
@@ -225,14 +225,22 @@ def line_around(box: Region, ink: Mask, gap_px: int = 0) -> Region:
     before = None
     while box != before and box.height <= MAX_HEIGHT_PX:
         before = box
-        rows = lines_beside(ink, box, 0)
-        top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
-        box = replace(box, top=top, bottom=bottom)
-        columns = lines_beside(ink, box, 1)
+        box = grown_along(0, box, ink, gap_px)
         space_px = max(LEAST_SPACE_PX, round(GAP * box.height))
-        left, right = grown_ends(columns, box.left, box.right, space_px)
-        box = replace(box, left=left, right=right)
+        box = grown_along(1, box, ink, space_px)
     return box
+
+
+def grown_along(axis: int, box: Region, ink: Mask, gap_px: int) -> Region:
+    """Return a box grown over the ink beside it, up and down (axis 0) or to the sides
+    (axis 1), across gaps of up to `gap_px` blank lines, up to a border.
+    """
+    kinds = lines_beside(ink, box, axis)
+    if axis == 0:
+        top, bottom = grown_ends(kinds, box.top, box.bottom, gap_px)
+        return replace(box, top=top, bottom=bottom)
+    left, right = grown_ends(kinds, box.left, box.right, gap_px)
+    return replace(box, left=left, right=right)
 
 
 def lines_beside(ink: Mask, box: Region, axis: int) -> npt.NDArray[np.intp]:

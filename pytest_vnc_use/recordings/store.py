@@ -87,7 +87,7 @@ _SWAPPED = "~"
 it, and git ignores it for many users.
 """
 _MAX_VALUE = 300
-RESTORE = f"take it back from version control, or {AGAIN}"
+_RESTORE = f"take it back from version control, or {AGAIN}"
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Key:
 
     @classmethod
     def of_name(cls, name: str, module: Path, root: Path) -> Key:
-        """Return the key of a named recording: the nearest one in the directories from
-        a test file's up to the root; where there is none, the one of the first.
+        """Return the key of the nearest recording of this name, from a test file's
+        directory up to the root; where there is none, of one beside the test file.
         """
         beside = cls(module.parent / SHARED, f"{SHARED}::{name}")
         for directory in module.parents:
@@ -137,7 +137,8 @@ class Key:
     def node_id(self) -> str:
         """The test as it is named on the command line, from the working directory."""
         module = self.module
-        with suppress(ValueError):  # it is elsewhere
+        # A module outside the working directory keeps its whole path.
+        with suppress(ValueError):
             module = module.relative_to(Path.cwd())
         return "::".join([str(module), *self.test.split("::")[1:]])
 
@@ -176,9 +177,11 @@ def text_of(recording: Recording) -> str:
     content = recording.model_dump(mode="json", exclude_defaults=True)
     last_ids = {"last_segment": recording.segments, "last_step": recording.steps}
     for name, parts in last_ids.items():
-        if content.get(name) == max((part.number for part in parts), default=0):
+        highest = max((part.number for part in parts), default=0)
+        if content.get(name) == highest:
             del content[name]
-    return _object_text({"format": FORMAT, "version": VERSION, **content}, "") + "\n"
+    fields = {"format": FORMAT, "version": VERSION, **content}
+    return _object_text(fields, "") + "\n"
 
 
 def _object_text(fields: JsonObject, indent: str) -> str:
@@ -224,7 +227,7 @@ def read_recording(path: Path) -> Recording:
         raise
     except OSError as exc:
         problem = reason_of(exc)
-        raise RecordingError(f"{where} cannot be read: {problem}; {RESTORE}") from exc
+        raise RecordingError(f"{where} cannot be read: {problem}; {_RESTORE}") from exc
     try:
         data = load_json(content)
     except (ValueError, RecursionError) as exc:
@@ -233,13 +236,13 @@ def read_recording(path: Path) -> Recording:
         raise RecordingError(f"{where} {problem}, or {AGAIN}") from exc
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordingError(
-            f'{where} is not a recording: "format" must be {FORMAT!r}; {RESTORE}'
+            f'{where} is not a recording: "format" must be {FORMAT!r}; {_RESTORE}'
         )
     _check_version(where, data.get("version"))
     try:
         return numbered(Recording.model_validate(data))
     except ValidationError as exc:
-        raise RecordingError(f"{where} is damaged: {_damage(exc)}; {RESTORE}") from exc
+        raise RecordingError(f"{where} is damaged: {_damage(exc)}; {_RESTORE}") from exc
 
 
 def _older_file(path: Path) -> Path:
@@ -252,7 +255,7 @@ def _check_version(where: str, version: object) -> None:
     if type(version) is not int:
         raise RecordingError(
             f'{where} is damaged: "version" must be a number, got {version!r};'
-            f" {RESTORE}"
+            f" {_RESTORE}"
         )
     if version == VERSION:
         return
@@ -288,7 +291,7 @@ def load(path: Path) -> Recording | None:
     try:
         return _read_whole(path)
     except (RecordingError, FileNotFoundError):
-        # Another process may be writing it.
+        # Another process may be writing it: then it is read again, once that is done.
         with _locked(path), suppress(FileNotFoundError):
             return _read_whole(path)
     return None
@@ -312,15 +315,19 @@ def load_of(key: Key) -> Recording | None:
     if recording is None:
         return None
     # It may have another test's name: that is how a renamed test keeps its recording.
-    names = "{!r} with parameters {} and secrets {}".format
-    recorded = list(recording.parameters), list(recording.secrets)
-    wanted = list(key.parameters), list(key.secrets)
-    if recorded != wanted:
+    recorded = (recording.parameters, recording.secrets)
+    if recorded != (key.parameters, key.secrets):
         raise RecordingError(
-            f"{str(key.path)!r} belongs to {names(recording.test, *recorded)}, but this"
-            f" test is {names(key.test, *wanted)}; {AGAIN}"
+            f"{str(key.path)!r} belongs to {_format_test(recording)}, but this test is"
+            f" {_format_test(key)}; {AGAIN}"
         )
     return recording
+
+
+def _format_test(owner: Recording | Key) -> str:
+    parameters = list(owner.parameters)
+    secrets = list(owner.secrets)
+    return f"{owner.test!r} with parameters {parameters} and secrets {secrets}"
 
 
 class _ReadImages:
@@ -340,9 +347,9 @@ class _ReadImages:
         """Return a screen whose `pixels` decode its image."""
         if not screen.image:
             raise RecordingError(
-                f"{str(self._path)!r} is damaged: a screen has no image; {RESTORE}"
+                f"{str(self._path)!r} is damaged: a screen has no image; {_RESTORE}"
             )
-        pixels = partial(_decoded, self._fitting(screen, self._whole))
+        pixels = partial(_decoded, self._checked(screen, self._whole))
         parts = [self._loaded_part(part, pixels) for part in screen.dynamic]
         return screen.model_copy(update={"dynamic": tuple(parts), "pixels": pixels})
 
@@ -353,25 +360,25 @@ class _ReadImages:
         for variant in part.variants:
             shown = partial(_crop, screen, part.region)
             if variant.image:
-                shown = partial(pixels_of, self._fitting(variant, part.region))
-            variants.append(variant.model_copy(update={"pixels": lru_cache(1)(shown)}))
+                shown = partial(pixels_of, self._checked(variant, part.region))
+            once = lru_cache(1)(shown)
+            variants.append(variant.model_copy(update={"pixels": once}))
         return part.model_copy(update={"variants": tuple(variants)})
 
-    def _fitting(self, part: Drawn, region: Region) -> bytes:
+    def _checked(self, part: Drawn, region: Region) -> bytes:
         """Return an image, which must have the size of its region."""
         content = self._content[part.image]
         source = str(self._path.with_name(part.image))
         try:
-            size = size_of(content)
+            width, height = size_of(content)
         except ValueError as exc:
             raise RecordingError(
-                f"{source!r} is not an image: {exc}; {RESTORE}"
+                f"{source!r} is not an image: {exc}; {_RESTORE}"
             ) from exc
-        due = (region.width, region.height)
-        if size != due:
+        if (width, height) != (region.width, region.height):
             raise RecordingError(
-                f"{source!r} does not fit: it has {size[0]} x {size[1]} pixels, its"
-                f" region has {due[0]} x {due[1]}; {RESTORE}"
+                f"{source!r} does not fit: it has {width} x {height} pixels, its region"
+                f" has {region.width} x {region.height}; {_RESTORE}"
             )
         return content
 
@@ -381,7 +388,7 @@ class _ReadImages:
             content = read_regular(source)
         except OSError as exc:
             raise RecordingError(
-                f"an image of {str(self._path)!r} cannot be read: {exc}; {RESTORE}"
+                f"an image of {str(self._path)!r} cannot be read: {exc}; {_RESTORE}"
             ) from exc
         if _digest(content) != part.digest:
             problem = _damage_of(content, part, self._path.parent)
@@ -448,13 +455,13 @@ def save(path: Path, recording: Recording) -> bool:
     with _locked(path):
         former = {}
         if directory.is_dir():
-            files_there = filter(Path.is_file, directory.iterdir())
-            former = {file.name: file.read_bytes() for file in files_there}
+            files = [file for file in directory.iterdir() if file.is_file()]
+            former = {file.name: file.read_bytes() for file in files}
         images = _WrittenImages(former)
         text = text_of(images.named(numbered(recording))).encode()
-        files = {FILE: text, **images.content}
-        if files != former:
-            _write_directory(directory, files)
+        content = {FILE: text, **images.content}
+        if content != former:
+            _write_directory(directory, content)
             _older_file(path).unlink(missing_ok=True)
         return former.get(FILE) != text
 
@@ -474,27 +481,29 @@ class _WrittenImages:
 
     def named(self, recording: Recording) -> Recording:
         """Return the recording with the names and digests of its images."""
-        named = [*enumerate(named_screens(recording))]
-        # A claim may be judged on any screen: then it has no image of its own.
-        named.sort(key=lambda numbered: numbered[1].kind == "claim")
-        written = {number: self._written(screen) for number, screen in named}
-        in_order = iter(sorted(written))
-        return with_screens(recording, lambda screen: written[next(in_order)])
+        screens = [*named_screens(recording)]
+        # Claims come last: one that was judged on another screen has that one's image.
+        written: dict[str, Screen] = {}
+        for named in sorted(screens, key=lambda screen: screen.kind == "claim"):
+            written[named.name] = self._written(named)
+        in_order = iter([written[named.name] for named in screens])
+        return with_screens(recording, lambda _: next(in_order))
 
     def _written(self, named: NamedScreen) -> Screen:
         pixels = named.screen.pixels()
         parts = []
         for number, part in enumerate(named.screen.dynamic, 1):
-            variants = self._variants(named, number, part, part.region.part_of(pixels))
-            parts.append(part.model_copy(update={"variants": tuple(variants)}))
+            recorded = part.region.part_of(pixels)
+            variants = tuple(self._variants(named, number, part, recorded))
+            parts.append(part.model_copy(update={"variants": variants}))
         image = self._add(named.name, pixels, named)
         return named.screen.model_copy(update={"dynamic": tuple(parts), **image})
 
     def _variants(
         self, named: NamedScreen, number: int, part: DynamicRegion, recorded: Pixels
     ) -> Iterator[Variant]:
-        """Yield the variants of a region with their images, but for the one that is
-        `recorded` on the screen itself.
+        """Yield the variants of a region with their images. The one that is `recorded`
+        on the screen itself has none.
         """
         for at, variant in enumerate(part.variants, 1):
             pixels = variant.pixels()
@@ -506,8 +515,8 @@ class _WrittenImages:
 
     def _add(self, name: str, pixels: Pixels, screen: NamedScreen) -> dict[str, str]:
         """Return the file and the digest of an image, which is encoded if it is new."""
-        shown = (pixels.shape, hashlib.sha256(pixels.tobytes()).digest())
-        same = self._files.get(shown)
+        key = (pixels.shape, hashlib.sha256(pixels.tobytes()).digest())
+        same = self._files.get(key)
         if same and screen.kind == "claim":
             return {"image": same, "digest": ""}
         file = f"{name}.webp"
@@ -515,7 +524,7 @@ class _WrittenImages:
         if not shows(content, pixels):
             content = self.content[same] if same else webp_of(pixels)
         self.content[file] = content
-        self._files.setdefault(shown, file)
+        self._files.setdefault(key, file)
         return {"image": file, "digest": _digest(content)}
 
 
@@ -540,15 +549,16 @@ def _write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _recover(directory: Path) -> None:
-    """Complete a swap of directories that was interrupted, and remove what else it has
-    left. Raises OSError.
+    """Complete a swap of directories that was interrupted, and remove what it has left.
+    Raises OSError.
     """
     new = _beside(directory, "new")
     old = _beside(directory, "old")
     if old.exists() and not directory.exists():
         # The new directory is whole, or the old one would not have been moved.
-        (new if new.exists() else old).rename(directory)
-    for left in filter(Path.exists, (new, old)):
+        newest = new if new.exists() else old
+        newest.rename(directory)
+    for left in (new, old):
         shutil.rmtree(left, ignore_errors=True)
 
 
@@ -610,11 +620,11 @@ def recordings_of(test: str) -> list[Path]:
     module_path = Path(module).resolve()
     directory = module_path.parent / DIRECTORY
     paths = recordings_in(directory, glob.escape(module_path.stem))
-    called = f"{module_path.name}::{name}"
-    selected = [path for path in paths if not name or _is_of(path, called)]
+    full_name = f"{module_path.name}::{name}"
+    selected = [path for path in paths if not name or _is_of(path, full_name)]
     if not selected:
         # One recording serves all sets of parameters that have a value.
-        shared = directory_name(called.partition("[")[0])
+        shared = directory_name(full_name.partition("[")[0])
         selected = [path for path in paths if path.parent.name == shared]
     if not selected:
         have = ", ".join(path.parent.name for path in paths) or "nothing"
@@ -642,18 +652,19 @@ def recordings_in(directory: Path, module: str = "*") -> list[Path]:
     """Return the recordings in a `__vnc_recordings__`, by default of all test files; also
     those that an older version wrote.
     """
-    found = {path.parent for path in directory.glob(f"{module}/*/{FILE}")}
-    found |= {path.with_suffix("") for path in directory.glob(f"{module}/*.json")}
-    return sorted(path / FILE for path in found if not path.name.endswith(_SWAPPED))
+    paths = {path.parent for path in directory.glob(f"{module}/*/{FILE}")}
+    paths |= {path.with_suffix("") for path in directory.glob(f"{module}/*.json")}
+    return sorted(path / FILE for path in paths if not path.name.endswith(_SWAPPED))
 
 
-def _is_of(path: Path, called: str) -> bool:
+def _is_of(path: Path, name: str) -> bool:
     """Return whether a recording is of a test, or of one that a class or a function
     with parameters has, by their name in pytest.
     """
     recorded = read_recording(path).test
-    is_below = f"{recorded}[".startswith((f"{called}[", f"{called}::"))
-    return path.parent.name == directory_name(called) or is_below
+    # the bracket ends the recorded name: test_pay_all is no test of test_pay
+    is_below = f"{recorded}[".startswith((f"{name}[", f"{name}::"))
+    return path.parent.name == directory_name(name) or is_below
 
 
 def writer_lock(path: Path) -> FileLock:
@@ -664,10 +675,10 @@ def writer_lock(path: Path) -> FileLock:
 
 
 def _lock_file(path: Path, what: str) -> Path:
-    # A path that is no text names no file, and reading it says so.
-    whole = str(path.absolute()).encode("utf-8", "surrogatepass")
-    name = hashlib.sha256(whole).hexdigest()[:16]
-    return Path(tempfile.gettempdir(), f"vnc-use-recording-{name}-{what}.lock")
+    # A path that cannot be encoded is no error here: whoever reads it reports that.
+    encoded = str(path.absolute()).encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(encoded).hexdigest()[:16]
+    return Path(tempfile.gettempdir(), f"vnc-use-recording-{digest}-{what}.lock")
 
 
 @contextmanager
@@ -678,6 +689,6 @@ def _locked(path: Path) -> Iterator[None]:
             _recover(path.parent)
             yield
         finally:
-            # Windows removes no open file: there the lock removes it on release
+            # Windows removes no open file. There the lock removes it on release.
             with suppress(OSError):
                 lock.unlink()
