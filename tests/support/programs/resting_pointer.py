@@ -25,10 +25,10 @@ class Button(QLabel):
         self.setGeometry(100, 100, 120, 40)
         self.setStyleSheet(DIM)
 
-    def mouseMoveEvent(self, ev: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+    def mouseMoveEvent(self, ev: QMouseEvent) -> None:
         self.setStyleSheet(LIT)
 
-    def mouseReleaseEvent(self, ev: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+    def mouseReleaseEvent(self, ev: QMouseEvent) -> None:
         self.hide()
         QTimer.singleShot(200, self._saved)
 
