@@ -209,13 +209,13 @@ class Review:
         targets = _changed_targets(changes, segment, seen)
         moved = tuple(target.moved for target in targets if target.moved)
         first_moved = moved[0] if moved else ""
-        earlier = self._earlier_answer(changes, gate, screen, seen, values)
+        due_at = segment.points_at(number)
+        earlier = self._earlier_answer(changes, gate, screen, seen, values, due_at)
         if earlier:
             return replace(earlier, moved=first_moved)
 
         masks: tuple[Region, ...] = ()
         places: tuple[Region, ...] = ()
-        due_at = segment.points_at(number)
         if not moved:
             masks = offered_masks(mismatch, gate, seen, due_at)
         if values and not moved:
@@ -253,10 +253,11 @@ class Review:
         screen: Screen,
         seen: Pixels,
         values: Mapping[str, str],
+        due_at: Sequence[Point],
     ) -> Answer | None:
         """Return the answer that holds for the changes of a screen already, and add the
-        masks or values that it asks for; None for none. One that closes the gate comes
-        first.
+        masks or values that it asks for; None for none, as where these would hide a
+        point at which the next step acts. One that closes the gate comes first.
         """
         held: list[tuple[Change, Answer]] = []
         for change in changes:
@@ -272,6 +273,10 @@ class Review:
                 if answer.kind == kind:
                     return answer
         last = None
+        for change, _ in held:
+            parts = parts_around(change.box, gate, seen)
+            if any(part.holds_any(due_at) for part in parts):
+                return None
         for change, answer in held:
             masks = parts_around(change.box, gate, seen)
             self._add_masks(answer.kind, screen, masks)

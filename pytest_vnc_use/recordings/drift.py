@@ -251,7 +251,7 @@ def _unchanged_boxes(
     a window that is only half drawn.
     """
     step = gate.step
-    if step is None:
+    if step is None or not mismatch.boxes:
         return []
     before = step.screen if acted_on is None else acted_on
     if _shows_new_value(gate, before, seen):

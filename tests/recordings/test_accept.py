@@ -459,6 +459,24 @@ def test_answer_not_offered_is_no(
     ] * 2
 
 
+def test_earlier_mask_hides_no_target_of_another_test(tmp_path: Path) -> None:
+    before = np.full((100, 200), 0xFFFFFF, np.uint32)
+    now = before.copy()
+    before[48:56, 50:60:2] = now[48:56, 51:60:2] = 0
+    screen = Screen(pixels=lambda: before)
+    user = User("mask", "accept")
+    for at in ((150, 20), (55, 52)):
+        step = RecordedStep(action=Click(*at), screen=screen)
+        run = Segment(task="Click", steps=(step,), end=screen)
+        recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
+        review = review_of(user.reviewer, tmp_path / str(at[0]), recording)
+        gate = gate_to(run, 0)
+        differs = gate.mismatch(now)
+        assert differs
+        review.ask(gate, frame_of(now), differs, run, 0)
+    assert [bool(question.offer.masks) for question in user.questions] == [True, False]
+
+
 @pytest.mark.parametrize("answer", ["accept", "mask", "bug"])
 def test_difference_one_pixel_wider_is_asked_once(
     tmp_path: Path, answer: AnswerKind

@@ -190,6 +190,12 @@ def test_theme_accepted_before_step_is_not_its_effect(
     assert any(line.startswith(HANGS) for line in lines) == (kind == "unchanged")
 
 
+def test_screen_resized_by_step_is_drift() -> None:
+    first, *remedies = drift([OPEN, PAID], [OPEN, OTHER[:100]])
+    assert "the screen has 400 x 100 pixels" in first
+    assert remedies
+
+
 REVIEW = "After a CI job, review its run directories on your machine"
 
 
