@@ -339,6 +339,8 @@ class UnknownTransients:
         if run.replay is None:
             return
         course = run.replay.course
+        if course.position.opening is None:
+            return  # what shows before a closed gate is part of its drift
         rehearsal = course.allowances.rehearsal
         for frame in passed:
             regions = course.unknown_parts(run.load(frame))
