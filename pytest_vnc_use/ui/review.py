@@ -242,7 +242,12 @@ class CiReview:
         except SettingsError:
             self.close()
             raise
-        self._locations = set[tuple[Path, int, int]]()
+        self._healed = set[Path]()
+        """The recordings of which a heal is shown."""
+        self._gates = set[tuple[Path, int, int]]()
+        """The gates of which a drift is shown: each by the recording, the segment and
+        the step.
+        """
         newest: dict[tuple[Path, str], FinishedTest] = {}
         unrepeated = set[tuple[Path, str]]()
         for path in directories:
@@ -277,21 +282,21 @@ class CiReview:
         return sorted(directories, reverse=True)
 
     def _add_run(self, path: Path, *, is_unrepeated: bool) -> None:
-        """Add the heal and the drift of one run, unless an earlier one was at the same
-        place.
+        """Add what one run shows, but no second heal of a recording, and no second drift
+        at a gate, unless several tests may meet it.
         """
-        for heal in _heals_of(path):
+        heal = _heal_of(path)
+        if heal and heal.path not in self._healed:
             if is_unrepeated:
                 heal.problem += "; what the model did did not repeat in its rehearsal"
-            place = (heal.path, -1, -1)
-            if place not in self._locations:
-                self._locations.add(place)
-                group = Group([heal], self._question(heal))
-                self.groups[f"heal {len(self._locations)}"] = group
-        for drift in _drifts_of(path):
-            place = (drift.path, drift.run, drift.step)
-            if drift.is_shared or place not in self._locations:
-                self._locations.add(place)
+            self._healed.add(heal.path)
+            group = Group([heal], self._question(heal))
+            self.groups[f"heal {len(self._healed)}"] = group
+        drift = _drift_of(path)
+        if drift:
+            gate = (drift.path, drift.run, drift.step)
+            if drift.is_shared or gate not in self._gates:
+                self._gates.add(gate)
                 self._add(drift)
         trace = read_trace(path)
         # after a drift, each may be a part of that
@@ -472,14 +477,17 @@ class CiReview:
         self._temporary.cleanup()
 
 
-def _drifts_of(path: Path) -> Iterator[JobDrift]:
-    """Yield the drift that ended a run of a test; none at which a model continued."""
+def _drift_of(path: Path) -> JobDrift | None:
+    """Return the drift that ended a run of a test; None if a model continued there, or
+    nothing drifted.
+    """
     trace = read_trace(path)
-    last = [drift for drift in trace.drifts if not drift.healed and not drift.claim]
-    if not trace.started.test_id or not last:
-        return
-    drift = last[-1]
-    file = _file_of(trace.started)
+    started = trace.started
+    drifts = [drift for drift in trace.drifts if not drift.healed and not drift.claim]
+    if not started.test_id or not drifts:
+        return None
+    drift = drifts[-1]
+    file = _file_of(started)
     text = read_regular(file)
     recording = load(file)
     assert recording
@@ -488,33 +496,30 @@ def _drifts_of(path: Path) -> Iterator[JobDrift]:
     seen = pixels_of(directory.load_png(drift.seen))
     done = _done_before(trace, drift)
     for number, run in enumerate(recording.segments):
-        if run.task != trace.started.task or done > len(run.steps):
+        if run.task != started.task or done > len(run.steps):
             continue
         if np.array_equal(run.screens[done].pixels(), recorded):
-            tests = [trace.started.test_id]
-            name = trace.started.recording
-            yield JobDrift(
-                tests,
-                drift.problem,
-                file,
-                text,
-                number,
-                done,
-                seen,
-                name,
-                is_shared=bool(name or run.values),
-                values=other_values(run.values, trace.started.values),
+            return JobDrift(
+                tests=[started.test_id],
+                problem=drift.problem,
+                path=file,
+                text=text,
+                run=number,
+                step=done,
+                seen=seen,
+                name=started.recording,
+                is_shared=bool(started.recording or run.values),
+                values=other_values(run.values, started.values),
             )
-            return
     raise RunDirectoryError(
-        f"{trace.started.test_id}: the recording is not the one that CI compared with"
+        f"{started.test_id}: the recording is not the one that CI compared with"
     )
 
 
-def _heals_of(path: Path) -> Iterator[Heal]:
-    """Yield what a model proposed in a run of a test."""
+def _heal_of(path: Path) -> Heal | None:
+    """Return what a model proposed in a run of a test; None if it proposed nothing."""
     if not (path / AFTER).exists():
-        return
+        return None
     trace = read_trace(path)
     text = read_regular(path / BEFORE)
     test = trace.started.test_id
@@ -530,13 +535,17 @@ def _heals_of(path: Path) -> Iterator[Heal]:
     same = ("test", "parameters", "secrets", "screen_size")
     if any(getattr(healed, name) != getattr(recording, name) for name in same):
         raise RunDirectoryError(f"{test}: what a model proposes is of another test")
-    before = [*_lines_of(recording)]
-    after = [*_lines_of(healed)]
-    changes = [*unified_diff(before, after, n=2, lineterm="")][2:]
-    diff = "\n".join(line for line in changes if not line.startswith("@@"))
     problems = [drift.problem for drift in trace.drifts if drift.healed]
     problem = problems[0] if problems else "a claim was judged again"
-    yield Heal(test, problem, file, text, healed, diff)
+    return Heal(test, problem, file, text, healed, _diff_of(recording, healed))
+
+
+def _diff_of(recording: Recording, healed: Recording) -> str:
+    """Return the lines that a model changed, without the headers of a diff."""
+    before = list(_lines_of(recording))
+    after = list(_lines_of(healed))
+    changes = list(unified_diff(before, after, n=2, lineterm=""))[2:]
+    return "\n".join(line for line in changes if not line.startswith("@@"))
 
 
 def _lines_of(recording: Recording) -> Iterator[str]:
