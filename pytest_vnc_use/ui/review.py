@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from itertools import chain
@@ -216,8 +216,9 @@ class Group:
     test.
     """
 
-    drifts: list[JobDrift | JobTransient | Heal] = field(default_factory=list)
-    question: Question | None = None
+    drifts: list[JobDrift | JobTransient | Heal]
+    question: Question
+    """What is asked about the first of them, whose images are shown."""
     differences: frozenset[str] = frozenset()
     """The name of each difference; none of a heal."""
     results: dict[str, str] = field(default_factory=dict)
@@ -234,41 +235,23 @@ class CiReview:
         self.left_out: list[str] = []
         """Why a drift cannot be shown, a line each."""
         self.rounds = Rounds(Path(self._temporary.name, "rounds"))
-        self._directory = RunDirectory.create(
-            Path(self._temporary.name, "questions"), "review"
-        )
-        try:
-            directories = self._directories(source)
-        except SettingsError:
-            self.close()
-            raise
+        questions = Path(self._temporary.name, "questions")
+        self._directory = RunDirectory.create(questions, "review")
         self._healed = set[Path]()
         """The recordings of which a heal is shown."""
         self._gates = set[tuple[Path, int, int]]()
         """The gates of which a drift is shown: each by the recording, the segment and
         the step.
         """
-        newest: dict[tuple[Path, str], FinishedTest] = {}
-        unrepeated = set[tuple[Path, str]]()
-        for path in directories:
-            is_unrepeated = False
-            try:
-                if ended := read_finished_test(path):
-                    test = (path.parent, ended.test)
-                    if ended.is_rehearsal:
-                        if ended.is_bad and test not in newest:
-                            unrepeated.add(test)
-                        continue
-                    if newest.setdefault(test, ended) != ended:
-                        continue  # of an earlier attempt or session
-                    is_unrepeated = test in unrepeated
-                self._add_run(path, is_unrepeated=is_unrepeated)
-            except (VncUseError, OSError) as exc:
-                self.left_out.append(f"{path.name}: {exc}")
-        for number, group in self.groups.items():
-            assert group.question
+        try:
+            directories = self._directories(source)
+        except SettingsError:
+            self.close()
+            raise
+        self._add_runs(directories)
+        for name, group in self.groups.items():
             tests = chain.from_iterable(drift.tests for drift in group.drifts)
-            self.rounds.add(number, group.question, group.differences, tests)
+            self.rounds.add(name, group.question, group.differences, tests)
 
     def _directories(self, source: Path) -> list[Path]:
         """Return the run directories, the newest first. Raises SettingsError."""
@@ -280,6 +263,27 @@ class CiReview:
                 " of a CI job"
             )
         return sorted(directories, reverse=True)
+
+    def _add_runs(self, directories: Iterable[Path]) -> None:
+        """Add the runs of the newest attempt at each test, and those of no test."""
+        newest: dict[tuple[Path, str], FinishedTest] = {}
+        unrepeated = set[tuple[Path, str]]()
+        for path in directories:
+            try:
+                result = read_finished_test(path)
+                if result is None:
+                    self._add_run(path, is_unrepeated=False)
+                    continue
+                test = (path.parent, result.test)
+                if result.is_rehearsal:
+                    if result.is_bad and test not in newest:
+                        unrepeated.add(test)
+                    continue
+                # all runs of one attempt have the same result
+                if newest.setdefault(test, result) == result:
+                    self._add_run(path, is_unrepeated=test in unrepeated)
+            except (VncUseError, OSError) as exc:
+                self.left_out.append(f"{path.name}: {exc}")
 
     def _add_run(self, path: Path, *, is_unrepeated: bool) -> None:
         """Add what one run shows, but no second heal of a recording, and no second drift
@@ -325,28 +329,27 @@ class CiReview:
         return target
 
     def _add(self, drift: JobDrift) -> None:
-        """Add a drift to its group; the first of a group is the one whose images are
-        shown.
-        """
+        """Add a drift to its group: those with the same pixels at the same place."""
         recording, _, gate, _ = drift.opened()
         mismatch = gate.mismatch(drift.seen)
         boxes = mismatch.boxes if mismatch else ()
         if not boxes:
             self.left_out.append(f"{drift.test}: {drift.problem}")
             return
-        known = self.rounds.differences
-        known.learn_carets(recording)
-        differences = [known.name(box, gate.expected, drift.seen) for box in boxes]
-        number = hashlib.sha256("".join(differences).encode()).hexdigest()[:16]
-        group = self.groups.setdefault(number, Group())
-        group.differences = frozenset(differences)
+        differences = self.rounds.differences
+        differences.learn_carets(recording)
+        names = [differences.name(box, gate.expected, drift.seen) for box in boxes]
+        name = hashlib.sha256("".join(names).encode()).hexdigest()[:16]
+        group = self.groups.get(name)
+        if group is None:
+            question = self._question(drift)
+            self.groups[name] = Group([drift], question, frozenset(names))
+            return
         for other in group.drifts:
             if isinstance(other, JobDrift) and other.is_at(drift):
                 other.tests += drift.tests
                 return
         group.drifts.append(drift)
-        if group.question is None:
-            group.question = self._question(drift)
 
     def _add_transient(self, transient: JobTransient) -> None:
         """Add a transient to its group: those with the same pixels at the same place."""
@@ -354,12 +357,13 @@ class CiReview:
             for other in group.drifts:
                 if isinstance(other, JobTransient) and other.join(transient):
                     return
-        (seen,) = transient.frames
+        seen = transient.frames[0]
         difference = self.rounds.differences.name(transient.region, seen, seen)
-        group = self.groups.setdefault(f"transient {difference[:16]}", Group())
-        group.drifts.append(transient)
-        if group.question is None:
-            group.question = self._question(transient)
+        name = f"transient {difference[:16]}"
+        if name in self.groups:
+            self.groups[name].drifts.append(transient)
+        else:
+            self.groups[name] = Group([transient], self._question(transient))
 
     def _question(self, drift: JobDrift | JobTransient | Heal) -> Question:
         questions: list[Question] = []
@@ -382,8 +386,7 @@ class CiReview:
     def facts(self) -> dict[str, Any]:
         """Return what the page shows."""
         groups = self.rounds.group_facts()
-        for number, group in self.groups.items():
-            assert group.question
+        for name, group in self.groups.items():
             tests = [
                 {
                     "test": drift.test,
@@ -396,7 +399,7 @@ class CiReview:
             first = group.drifts[0]
             facts = {
                 **facts_of(group.question),
-                "id": number,
+                "id": name,
                 "about": "ci",
                 "diff": first.diff,
                 "transient": isinstance(first, JobTransient),
@@ -414,7 +417,7 @@ class CiReview:
 
     def answer(
         self,
-        number: str,
+        name: str,
         kind: AnswerKind,
         text: str,
         shown: Collection[str] | None = None,
@@ -423,10 +426,10 @@ class CiReview:
         beside its test. About a group of a round, note it, with the actions that were
         `shown`.
         """
-        if number not in self.groups:
-            self.rounds.answer(number, kind, text, shown)
+        if name not in self.groups:
+            self.rounds.answer(name, kind, text, shown)
             return
-        group = self.groups[number]
+        group = self.groups[name]
         reviewer = Reviewer(lambda question: Answer(kind, text))
         for drift in group.drifts:
             if group.results.get(drift.test, "").startswith(("accepted", "masked")):
@@ -436,7 +439,7 @@ class CiReview:
                 self._note_written(drift)
             group.results[drift.test] = result
             if not result.startswith("refused"):
-                self.rounds.answer(number, kind, text)
+                self.rounds.answer(name, kind, text)
 
     def _note_written(self, drift: JobDrift | JobTransient | Heal) -> None:
         """Note that this review has changed a recording: its other drifts are those of
