@@ -40,7 +40,7 @@ class JobTransient:
     problem: str
     path: Path
     text: bytes
-    run: int
+    segment: int
     step: int
     frames: list[Pixels]
     region: Region
@@ -63,8 +63,8 @@ class JobTransient:
         """Take in another one if it came after the same step of the same recording, at
         the same place, such as a toast that moves; return whether it did.
         """
-        here = (self.path, self.run, self.step)
-        is_same = here == (other.path, other.run, other.step)
+        here = (self.path, self.segment, self.step)
+        is_same = here == (other.path, other.segment, other.step)
         if not is_same or not self.region.meets(other.region):
             return False
         self.frames += other.frames
@@ -79,7 +79,8 @@ class JobTransient:
         assert recording
         boxes = (self.region,)
         frame = frame_of(self.frames[0])
-        after = recording.segments[self.run].screens[self.step + 1].pixels()
+        segment = recording.segments[self.segment]
+        after = segment.screens[self.step + 1].pixels()
         images = images_of(directory, after, frame, boxes, ())
         question = Question(self.test, self.problem, boxes, images)
         answer = reviewer.ask(question, ())
@@ -90,7 +91,7 @@ class JobTransient:
     def _accepted(self, recording: Recording) -> Recording:
         """Return the recording in which these frames may show after its step."""
         segments = list(recording.segments)
-        segment = segments[self.run]
+        segment = segments[self.segment]
         steps = list(segment.steps)
         step = steps[self.step]
         at = clock.utc_now().replace(microsecond=0)
@@ -101,7 +102,7 @@ class JobTransient:
                 transients = (*step.transients, transient)
                 step = step.model_copy(update={"transients": transients})
         steps[self.step] = step
-        segments[self.run] = segment.model_copy(update={"steps": tuple(steps)})
+        segments[self.segment] = segment.model_copy(update={"steps": tuple(steps)})
         return recording.model_copy(update={"segments": tuple(segments)})
 
 
@@ -115,12 +116,13 @@ def transients_of(
     recording = load(path)
     assert recording
     started = trace.started
+    if not trace.steps:
+        return  # it came before the first step, and is after none
+    last = trace.steps[-1]
+    steps = {step.number: step for step in trace.steps}
     for transient in trace.transients:
-        steps = [step for step in trace.steps if step.number == transient.step]
-        steps = steps or list(trace.steps[-1:])
-        if not steps:
-            continue  # it came before the first step, and is after none
-        place = _place_of(steps[0], started.task, recording)
+        step = steps.get(transient.step, last)
+        place = _place_of(step, started.task, recording)
         if place is None:
             raise RunDirectoryError(
                 f"{started.test_id}: the recording is not the one that CI compared with"
@@ -130,15 +132,15 @@ def transients_of(
         if _may_show(recording.segments[segment].steps[number], seen):
             continue
         yield JobTransient(
-            [started.test_id],
-            transient.problem,
-            path,
-            text,
-            segment,
-            number,
-            [seen],
-            transient.region,
-            started.recording,
+            tests=[started.test_id],
+            problem=transient.problem,
+            path=path,
+            text=text,
+            segment=segment,
+            step=number,
+            frames=[seen],
+            region=transient.region,
+            name=started.recording,
         )
 
 
@@ -151,11 +153,11 @@ def _place_of(step: Step, task: str, recording: Recording) -> tuple[int, int] | 
     """Return the numbers of the segment and of its step that a replay performed; None
     if there is none.
     """
-    at = step.number - 1
+    index = step.number - 1
     kind = step.proposal.action.kind
     for number, segment in enumerate(recording.segments):
-        if segment.task != task or at >= len(segment.steps):
+        if segment.task != task or index >= len(segment.steps):
             continue
-        if segment.steps[at].action.kind == kind:
-            return number, at
+        if segment.steps[index].action.kind == kind:
+            return number, index
     return None

@@ -85,7 +85,7 @@ class JobDrift:
     problem: str
     path: Path
     text: bytes
-    run: int
+    segment: int
     step: int
     seen: Pixels
     name: str = ""
@@ -102,8 +102,8 @@ class JobDrift:
 
     def is_at(self, other: JobDrift) -> bool:
         """Return whether another drift is at the same gate of the same recording."""
-        here = (self.path, self.run, self.step)
-        return here == (other.path, other.run, other.step)
+        here = (self.path, self.segment, self.step)
+        return here == (other.path, other.segment, other.step)
 
     @property
     def test(self) -> str:
@@ -115,7 +115,7 @@ class JobDrift:
             return f"{self.tests[0]}, and {count - 1} with other values"
         return self.tests[0]
 
-    def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
+    def read_gate(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
         """Return the recording as it is now, the gate's screen in it, the gate, and
         where the step acts.
 
@@ -123,47 +123,54 @@ class JobDrift:
         """
         recording = load(self.path)
         assert recording
-        run = recording.segments[self.run]
-        before = recording.segments[self.run - 1].steps if self.run else ()
-        last_screen = before[-1].screen if before else None
-        gate = gate_to(run, self.step, recording.masks, last_screen)
-        return recording, run.screens[self.step], gate, run.points_at(self.step)
+        segment = recording.segments[self.segment]
+        last_screen = None
+        if self.segment:
+            before = recording.segments[self.segment - 1]
+            if before.steps:
+                last_screen = before.steps[-1].screen
+        gate = gate_to(segment, self.step, recording.masks, last_screen)
+        return recording, segment.screens[self.step], gate, segment.points_at(self.step)
 
     def ask(self, reviewer: Reviewer, directory: RunDirectory) -> Answer:
         """Have the reviewer answer as in a replay; return the answer. Raises
         RecordingError.
         """
-        recording, screen, gate, due = self.opened()
+        recording, screen, gate, due = self.read_gate()
         test = ReviewedTest(reviewer, self.test, directory=directory)
         review = Review(test, recording)
         answer = Answer("accept")
-        if mismatch := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
+        mismatch = review.with_accepted(gate, self.seen, due).mismatch(self.seen)
+        if mismatch:
             mismatch = explained(mismatch, gate, self.seen)
             answer = review.ask(
                 gate,
                 frame_of(self.seen),
                 replace(mismatch, problem=self.problem),
-                recording.segments[self.run],
+                recording.segments[self.segment],
                 self.step,
                 values=self.values,
             )
-        if answer.kind == "accept":
-            still = review.with_accepted(gate, self.seen, due).mismatch(self.seen)
-            # with other values one difference is asked about after the other
-            if still and (answer.moved or not self.values):
-                problem = answer.moved or still.problem
-                return Answer("no", f"it cannot be accepted: {problem}")
-            review.note(screen, gate, self.seen, due)
-            save(self.path, review.accepted(recording))
-        elif answer.kind == "mask":
-            add_masks(self.path, review.masks)
-        elif answer.kind == "mask_gate":
-            for gate_name, masks in review.masks_at.items():
-                add_masks(self.path, masks, gate_name)
-        elif answer.kind == "value":
-            for gate_name, shown in review.values_at.items():
-                regions = [value.region for value in shown]
-                add_values(self.path, answer.text, regions, gate_name)
+        match answer.kind:
+            case "accept":
+                left = review.with_accepted(gate, self.seen, due).mismatch(self.seen)
+                # with other values one difference is asked about after the other
+                if left and (answer.moved or not self.values):
+                    problem = answer.moved or left.problem
+                    return Answer("no", f"it cannot be accepted: {problem}")
+                review.note(screen, gate, self.seen, due)
+                save(self.path, review.accepted(recording))
+            case "mask":
+                add_masks(self.path, review.masks)
+            case "mask_gate":
+                for gate_name, masks in review.masks_at.items():
+                    add_masks(self.path, masks, gate_name)
+            case "value":
+                for gate_name, shown in review.values_at.items():
+                    regions = [value.region for value in shown]
+                    add_values(self.path, answer.text, regions, gate_name)
+            case _:
+                pass  # nothing is written
         return answer
 
 
@@ -202,8 +209,10 @@ class Heal:
             accepted = Accepted(by=user_name(), at=at, steps=steps)
 
             def with_history(screen: Screen) -> Screen:
-                new = (accepted,) if screen is now else ()
-                return screen.model_copy(update={"history": (*screen.history, *new)})
+                if screen is not now:
+                    return screen
+                history = (*screen.history, accepted)
+                return screen.model_copy(update={"history": history})
 
             healed = with_screens(self.healed, with_history)
             save(self.path, healed.model_copy(update={"masks": recording.masks}))
@@ -298,7 +307,7 @@ class CiReview:
             self.groups[f"heal {len(self._healed)}"] = group
         drift = _drift_of(path)
         if drift:
-            gate = (drift.path, drift.run, drift.step)
+            gate = (drift.path, drift.segment, drift.step)
             if drift.is_shared or gate not in self._gates:
                 self._gates.add(gate)
                 self._add(drift)
@@ -330,7 +339,7 @@ class CiReview:
 
     def _add(self, drift: JobDrift) -> None:
         """Add a drift to its group: those with the same pixels at the same place."""
-        recording, _, gate, _ = drift.opened()
+        recording, _, gate, _ = drift.read_gate()
         mismatch = gate.mismatch(drift.seen)
         boxes = mismatch.boxes if mismatch else ()
         if not boxes:
@@ -498,21 +507,21 @@ def _drift_of(path: Path) -> JobDrift | None:
     recorded = pixels_of(directory.load_png(drift.recorded))
     seen = pixels_of(directory.load_png(drift.seen))
     done = _done_before(trace, drift)
-    for number, run in enumerate(recording.segments):
-        if run.task != started.task or done > len(run.steps):
+    for number, segment in enumerate(recording.segments):
+        if segment.task != started.task or done > len(segment.steps):
             continue
-        if np.array_equal(run.screens[done].pixels(), recorded):
+        if np.array_equal(segment.screens[done].pixels(), recorded):
             return JobDrift(
                 tests=[started.test_id],
                 problem=drift.problem,
                 path=file,
                 text=text,
-                run=number,
+                segment=number,
                 step=done,
                 seen=seen,
                 name=started.recording,
-                is_shared=bool(started.recording or run.values),
-                values=other_values(run.values, started.values),
+                is_shared=bool(started.recording or segment.values),
+                values=other_values(segment.values, started.values),
             )
     raise RunDirectoryError(
         f"{started.test_id}: the recording is not the one that CI compared with"
@@ -555,11 +564,11 @@ def _lines_of(recording: Recording) -> Iterator[str]:
     """Yield the steps and claims of a recording, as a user reads them."""
     for claim in recording.claims:
         yield f"{claim.verdict}: {claim.claim}"
-    for run in recording.segments:
-        yield run.task
-        for step in run.steps:
+    for segment in recording.segments:
+        yield segment.task
+        for step in segment.steps:
             yield f"  {format_caption(step.action, step.elements)}"
-        for claim in run.claims:
+        for claim in segment.claims:
             yield f"  {claim.verdict}: {claim.claim}"
 
 
@@ -584,18 +593,18 @@ def _first_other(recording: Recording, healed: Recording) -> tuple[str, Screen, 
     return _VERDICT, was, now
 
 
-def _steps_from(step: int, run: Segment) -> str:
-    count = len(run.steps) - step
+def _steps_from(step: int, segment: Segment) -> str:
+    count = len(segment.steps) - step
     if not count:
         return _VERDICT
-    return f"{count_of(count, 'step')} from step {step + 1} by {run.planner}"
+    return f"{count_of(count, 'step')} from step {step + 1} by {segment.planner}"
 
 
 def _evidence_screens(recording: Recording) -> Iterator[Screen]:
     for evidence in recording.claims:
         yield evidence.screen
-    for run in recording.segments:
-        for evidence in run.claims:
+    for segment in recording.segments:
+        for evidence in segment.claims:
             yield evidence.screen
 
 
@@ -604,20 +613,23 @@ def _done_before(trace: Trace, drift: Drift) -> int:
     done = 0
     for timed in trace.events:
         if timed.event is drift:
-            return done
-        done += isinstance(timed.event, StepFinished)
+            break
+        if isinstance(timed.event, StepFinished):
+            done += 1
     return done
 
 
 def _file_of(started: RunStarted) -> Path:
-    """Return the recording of a run of CI. Raises RecordingError, RunDirectoryError."""
+    """Return the recording of a run in CI. Raises RecordingError, RunDirectoryError."""
     test = started.test_id
-    module, _, name = test.partition("::")
-    path = Key(Path(module).resolve(), f"{Path(module).name}::{name}").path
+    file, _, name = test.partition("::")
+    module = Path(file).resolve()
     if started.recording:
-        path = Key.of_name(started.recording, Path(module).resolve(), Path.cwd()).path
-    elif not path.exists():
-        path = recordings_of(test)[0]
+        path = Key.of_name(started.recording, module, Path.cwd()).path
+    else:
+        path = Key(module, f"{Path(file).name}::{name}").path
+        if not path.exists():
+            path = recordings_of(test)[0]
     if not path.resolve().is_relative_to(Path.cwd()):
         raise RunDirectoryError(
             f"{test!r} is not a test of this directory. Start `cua-vnc ui` where pytest"
