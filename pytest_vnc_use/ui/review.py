@@ -28,7 +28,12 @@ import numpy as np
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
-from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    RecordingError,
+    RunDirectoryError,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.files import explain_unreadable, read_regular
 from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.plain_text import count_of
@@ -231,6 +236,8 @@ class Group:
     differences: frozenset[str] = frozenset()
     """The name of each difference; none of a heal."""
     results: dict[str, str] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    """The tests whose recording has the answer."""
 
 
 class CiReview:
@@ -439,16 +446,24 @@ class CiReview:
             self.rounds.answer(name, kind, text, shown)
             return
         group = self.groups[name]
-        reviewer = Reviewer(lambda question: Answer(kind, text))
+        answer = Answer(kind, text)
+        reviewer = Reviewer(lambda question: answer)
         for drift in group.drifts:
-            if group.results.get(drift.test, "").startswith(("accepted", "masked")):
+            if drift.test in group.written:
                 continue
-            result = self._written(drift, reviewer, kind, text)
-            if result.startswith(("accepted", "masked")):
-                self._note_written(drift)
-            group.results[drift.test] = result
-            if not result.startswith("refused"):
+            if kind in ("bug", "no"):
+                group.results[drift.test] = format_result(answer)
                 self.rounds.answer(name, kind, text)
+                continue
+            try:
+                result = self._write(drift, reviewer, kind)
+            except (VncUseError, OSError) as exc:
+                group.results[drift.test] = f"refused: {exc}"
+                continue
+            self._note_written(drift)
+            group.written.add(drift.test)
+            group.results[drift.test] = result
+            self.rounds.answer(name, kind, text)
 
     def _note_written(self, drift: JobDrift | JobTransient | Heal) -> None:
         """Note that this review has changed a recording: its other drifts are those of
@@ -461,27 +476,22 @@ class CiReview:
                 if not isinstance(other, Heal) and is_same and other is not drift:
                     other.text = new
 
-    def _written(
+    def _write(
         self,
         drift: JobDrift | JobTransient | Heal,
         reviewer: Reviewer,
         kind: AnswerKind,
-        text: str,
     ) -> str:
-        if kind == "bug":
-            return f"a bug: {text}"
-        if kind == "no":
-            return "left as it is"
-        try:
-            if read_regular(drift.path) != drift.text:
-                return "refused: the recording has changed since; replay the test"
-            answer = drift.ask(reviewer, self._directory)
-        except (VncUseError, OSError) as exc:
-            return f"refused: {exc}"
+        """Write the reviewer's answer into a recording; return what became of the
+        drift. Raises RecordingError, OSError where it is refused.
+        """
+        if read_regular(drift.path) != drift.text:
+            raise RecordingError("the recording has changed since; replay the test")
+        answer = drift.ask(reviewer, self._directory)
         # "accept" also where an earlier answer has settled it
         if answer.kind not in (kind, "accept"):
             why = answer.text or "its target has moved, so record the test again"
-            return f"refused: {why}"
+            raise RecordingError(why)
         return format_result(answer)
 
     def close(self) -> None:

@@ -31,19 +31,19 @@ NOTE = (
     " recording is written once its test passes."
 )
 _ACCEPTING: tuple[AnswerKind, ...] = ("accept", "mask", "mask_gate", "value")
-_RESULTS: Mapping[str, str] = {
+_RESULTS: Mapping[AnswerKind, str] = {
     "accept": "accepted",
     "mask": "masked",
     "mask_gate": "masked at this gate",
+    "bug": "a bug: {}",
+    "value": "accepted as the value {}",
     "no": "left as it is",
 }
 
 
 def format_result(answer: Answer) -> str:
     """Return what became of differences with this answer."""
-    if answer.kind == "value":
-        return f"accepted as the value {answer.text}"
-    return _RESULTS.get(answer.kind, f"a bug: {answer.text}")
+    return _RESULTS[answer.kind].format(answer.text)
 
 
 @dataclass(frozen=True)
