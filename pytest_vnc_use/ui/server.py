@@ -13,11 +13,11 @@ import hmac
 import json
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import RecordingError, SettingsError, install_hint
@@ -91,6 +91,15 @@ _ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "value", "bug", "no")
 _PAGE = Path(__file__).with_name("page")
 
 
+class OpenQuestion(NamedTuple):
+    """A question that pages show, and the session that asked it; None for a run that
+    waits in its directory.
+    """
+
+    asker: WebSocket | None
+    facts: dict[str, Any]
+
+
 class OpenPage:
     """One open page: messages in order, and frames as far as it keeps up."""
 
@@ -135,10 +144,7 @@ class Desk:
         self.tests: dict[str, dict[str, Any]] = {}
         self.last_results: dict[str, dict[str, Any]] = {}
         """What is known of tests from an earlier session, by node ID."""
-        self.questions: dict[str, tuple[WebSocket | None, dict[str, Any]]] = {}
-        """The open questions, each with who asked: a session, or None for a run that
-        waits in its directory.
-        """
+        self.questions: dict[str, OpenQuestion] = {}
         self.waiting: WaitingRuns | None = None
         self.review: CiReview | CommitReview | None = None
         self._reviewing = asyncio.Lock()
@@ -243,16 +249,18 @@ class Desk:
         self._leaving = asyncio.create_task(leave)
 
     def _state(self) -> str:
-        open_questions = [question for _, question in self.questions.values()]
         state = {
+            "type": "state",
             "tests": list(self.tests.values()),
-            "questions": open_questions,
+            "questions": [question.facts for question in self.questions.values()],
             "can_run": self.runner is not None,
             "can_distribute": self.runner is not None and self.runner.can_distribute,
+            **self._session(),
         }
-        return json.dumps({"type": "state", **state, **self._session()})
+        return json.dumps(state)
 
     def _send_session(self) -> None:
+        """Show whether a session runs; once none does, its round is over."""
         session = self._session()
         rounds = self._rounds
         if rounds and rounds.replayed and not session["is_running"]:
@@ -273,7 +281,7 @@ class Desk:
         tests = rounds.start()
         for test in tests:
             self._change(self._test(test), state="", triage="", message="")
-        options = ["--vnc-record=accept"]
+        options = [ACCEPT]
         if at_once > 1:
             options += ["-n", str(at_once)]
         runner.run(tests, options)
@@ -281,8 +289,11 @@ class Desk:
         self._send_session()
 
     def _session(self) -> dict[str, Any]:
-        is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
-        problem = self.runner.problem if self.runner else ""
+        is_running = bool(self.sessions)
+        problem = ""
+        if self.runner:
+            is_running = is_running or self.runner.is_running
+            problem = self.runner.problem
         return {
             "is_running": is_running,
             "is_paused": self.is_paused,
@@ -294,10 +305,10 @@ class Desk:
         then, which cancels this.
         """
         await asyncio.sleep(after_s)
-        numbers = [number for number, (asker, _) in self.questions.items() if asker]
-        self._is_absent |= bool(numbers)
-        for number in numbers:
-            await self._answer(number, {"kind": "no", "text": why})
+        for question_id, question in list(self.questions.items()):
+            if question.asker:
+                self._is_absent = True
+                await self._answer(question_id, {"kind": "no", "text": why})
         if self.is_paused:
             await self._pause(False)
         self._check_idle()
@@ -308,15 +319,9 @@ class Desk:
 
     async def _obey(self, message: dict[str, Any]) -> None:
         match message["type"]:
-            case "run" if self.runner and not self.runner.is_running:
-                self._edited = {}
-                options = [ACCEPT] if message.get("accept") else []
-                self.runner.run([str(test) for test in message["tests"]], options)
-                self._send_session()
-            case "replay" if self.runner and not self.runner.is_running:
-                if self._rounds and self._rounds.due:
-                    at_once = int(message["at_once"])
-                    self._start_round(self._rounds, self.runner, at_once)
+            case "run" | "replay" | "edit":
+                if self.runner and not self.runner.is_running:
+                    self._run(self.runner, message)
             case "stop":
                 if self.runner and self.runner.is_running:
                     self.runner.stop()
@@ -329,16 +334,31 @@ class Desk:
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "stop_before":
                 await self._to_sessions(message)
-            case "edit" if self.runner and not self.runner.is_running:
-                self.edit(str(message["test"]))
             case "answer":
                 await self._answer(message["id"], {"text": "", "acts": [], **message})
-            case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
-                await _send(asker, message)
+            case "input":
+                question = self.questions.get(message["id"])
+                if question and question.asker:
+                    await _send(question.asker, message)
             case "whole":
                 self._watch()
             case _:
                 pass  # nothing that a page of this version sends
+
+    def _run(self, runner: PytestRunner, message: dict[str, Any]) -> None:
+        """Start the session that a page wants."""
+        match message["type"]:
+            case "run":
+                self._edited = {}
+                options = [ACCEPT] if message.get("accept") else []
+                runner.run([str(test) for test in message["tests"]], options)
+                self._send_session()
+            case "replay":
+                if self._rounds and self._rounds.due:
+                    at_once = int(message["at_once"])
+                    self._start_round(self._rounds, runner, at_once)
+            case "edit":
+                self.edit(str(message["test"]))
 
     def edit(self, test: str, gate: str = "") -> None:
         """Replay a test, and have the user act at one of its gates, without one at the
@@ -367,27 +387,27 @@ class Desk:
             return Response("no such image", 404, HEADERS)
         return FileResponse(file, headers=HEADERS)
 
-    async def _answer(self, number: str, answer: dict[str, Any]) -> None:
+    async def _answer(self, question_id: str, answer: dict[str, Any]) -> None:
         kind = answer["kind"]
         review = self.review
-        if isinstance(review, CiReview) and number in review.rounds.groups:
+        if isinstance(review, CiReview) and question_id in review.rounds.groups:
             if kind in _ANSWERS_TO_REVIEW:
                 async with self._reviewing:  # two pages may answer
                     await asyncio.to_thread(
-                        review.answer, number, kind, answer["text"], answer["acts"]
+                        review.answer, question_id, kind, answer["text"], answer["acts"]
                     )
                 self._send_groups()
             return
-        websocket, question = self.questions.pop(number, (None, None))
+        question = self.questions.get(question_id)
         if question is None:
             return
-        self.broadcast({"type": "answered", "id": number})
-        if websocket is not None:
-            await _send(websocket, {**answer, "type": "answer", "id": number})
+        self._drop_question(question_id)
+        if question.asker:
+            await _send(question.asker, {**answer, "type": "answer", "id": question_id})
         elif self.waiting:
-            problem = self.waiting.answer(question, kind)
+            problem = self.waiting.answer(question.facts, kind)
             if problem:
-                self._send_result(question["run"], problem)
+                self._send_result(question.facts["run"], problem)
 
     def _send_result(self, run: str, text: str) -> None:
         """Show what became of an answer about a run that waits in its directory."""
@@ -402,30 +422,34 @@ class Desk:
 
         waiting.on_result = send_result
         while self.pages:
-            waiting_questions = await asyncio.to_thread(waiting.questions)
-            asked_by_sessions = [
-                question.get("run")
-                for asker, question in self.questions.values()
-                if asker
-            ]
-            due = {
-                question["id"]: question
-                for run, question in waiting_questions.items()
-                if run not in asked_by_sessions
-            }
-            for number, (asker, _) in list(self.questions.items()):
-                if asker is None and number not in due:
-                    self._drop_question(number)
-            for number, question in due.items():
-                if self.questions.get(number, (None, None))[1] != question:
-                    self.questions[number] = None, question
-                    self.broadcast(question)
+            self._show_waiting(await asyncio.to_thread(waiting.questions))
             await asyncio.sleep(LOOK_S)
 
-    def _drop_question(self, number: str) -> None:
-        """Remove a question that needs no answer any more."""
-        del self.questions[number]
-        self.broadcast({"type": "answered", "id": number})
+    def _show_waiting(self, by_run: Mapping[str, dict[str, Any]]) -> None:
+        """Show the questions of the runs that wait now, but for those that a session
+        asks itself.
+        """
+        asked = [
+            question.facts.get("run")
+            for question in self.questions.values()
+            if question.asker
+        ]
+        due = {}
+        for run, facts in by_run.items():
+            if run not in asked:
+                due[facts["id"]] = OpenQuestion(None, facts)
+        for question_id, question in list(self.questions.items()):
+            if question.asker is None and question_id not in due:
+                self._drop_question(question_id)
+        for question_id, question in due.items():
+            if self.questions.get(question_id) != question:
+                self.questions[question_id] = question
+                self.broadcast(question.facts)
+
+    def _drop_question(self, question_id: str) -> None:
+        """Remove a question that has its answer, or needs none any more."""
+        del self.questions[question_id]
+        self.broadcast({"type": "answered", "id": question_id})
 
     def broadcast(self, message: dict[str, Any]) -> None:
         """Send a message to all pages."""
@@ -470,9 +494,9 @@ class Desk:
             pass
         finally:
             del self.sessions[websocket]
-            for number, (asker, _) in list(self.questions.items()):
-                if asker is websocket:
-                    self._drop_question(number)
+            for question_id, question in list(self.questions.items()):
+                if question.asker is websocket:
+                    self._drop_question(question_id)
             message = "the session ended before the test did"
             for test in self.tests.values():
                 if test.get("session") == id(websocket) and test["state"] == "running":
@@ -507,27 +531,17 @@ class Desk:
                     self.tests[test]["is_recorded"] = is_recorded
                 tests = [self.tests[test] for test in message["tests"]]
                 self.broadcast({"type": "tests", "tests": tests})
-            case "question" if (
-                self._rounds and self._rounds.replayed and "about" not in message
-            ):
-                answer = self._rounds.ask(message)
-                reply = {"kind": answer.kind, "text": answer.text, "id": message["id"]}
-                self._send_groups()
-                _send_soon(websocket, {"type": "answer", **reply})
             case "question":
-                self.questions[message["id"]] = websocket, message
-                self.broadcast(message)
-                if not self.pages and (self._leaving is None or self._leaving.done()):
-                    after_s = 0.0 if self._is_absent else self.absent_s
-                    self._leaving = asyncio.create_task(self._leave(after_s, NO_PAGE))
+                self._put_question(websocket, message)
             case "stops":
                 self._change(self._test(message["test"]), stops=message["stops"])
-            case "answered" if self.questions.pop(message["id"], None):
-                self.broadcast(message)
+            case "answered" if message["id"] in self.questions:
+                self._drop_question(message["id"])
             case "recorded" if message["id"] in self.questions:
-                question = self.questions[message["id"]][1]
-                question |= {"steps": message["steps"], "notice": message["notice"]}
-                question["crops"] |= message["crops"]
+                facts = self.questions[message["id"]].facts
+                facts["steps"] = message["steps"]
+                facts["notice"] = message["notice"]
+                facts["crops"] |= message["crops"]
                 self.broadcast(message)
             case "step":
                 test = self._test(message["test"])
@@ -544,6 +558,21 @@ class Desk:
                     test |= dict.fromkeys(test.keys() - {"id", "is_recorded"}, "")
                     facts |= {"steps": [], "session": id(websocket)}
                 self._change(test, **facts)
+
+    def _put_question(self, websocket: WebSocket, message: dict[str, Any]) -> None:
+        """Show a question of a session; in a round, answer one about a screen."""
+        rounds = self._rounds
+        if rounds and rounds.replayed and "about" not in message:
+            answer = rounds.ask(message)
+            reply = {"kind": answer.kind, "text": answer.text, "id": message["id"]}
+            self._send_groups()
+            _send_soon(websocket, {"type": "answer", **reply})
+            return
+        self.questions[message["id"]] = OpenQuestion(websocket, message)
+        self.broadcast(message)
+        if not self.pages and (self._leaving is None or self._leaving.done()):
+            after_s = 0.0 if self._is_absent else self.absent_s
+            self._leaving = asyncio.create_task(self._leave(after_s, NO_PAGE))
 
     def _test(self, name: str) -> dict[str, Any]:
         return self.tests.setdefault(name, {"id": name, "state": "", "steps": []})
