@@ -60,7 +60,13 @@ from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.values import fill, value_names
 from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
 from pytest_vnc_use.ui.corrections import Corrections
-from pytest_vnc_use.ui.link import Link, Watcher, base64_of, region_of
+from pytest_vnc_use.ui.link import (
+    Link,
+    Watcher,
+    base64_of,
+    corners_of,
+    region_of,
+)
 
 NOT_RECORDED = "{}, so nothing is recorded"
 NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
@@ -363,7 +369,7 @@ class PageUser:
             "crops": {},
             "marked": [
                 {
-                    "box": list(vars(mark.region).values()),
+                    "box": corners_of(mark.region),
                     "claim": mark.claim,
                     "value": mark.value,
                     "after": mark.after,
