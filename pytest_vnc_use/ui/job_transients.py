@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunDirectoryError
@@ -46,8 +47,8 @@ class JobTransient:
     region: Region
     name: str = ""
     """The name of the recording, if several tests share it."""
-    diff = ""
-    note = (
+    diff: ClassVar[str] = ""
+    note: ClassVar[str] = (
         "Accept: it may show after this step from now on. Anything else that shows"
         " briefly is still listed."
     )

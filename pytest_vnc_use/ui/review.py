@@ -22,7 +22,7 @@ from difflib import unified_diff
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar, Union
 
 import numpy as np
 
@@ -99,8 +99,8 @@ class JobDrift:
     """Whether several tests may meet it: by the recording's name, or with other values."""
     values: Mapping[str, str] = field(default_factory=dict)
     """The values that were other than recorded, with what they were."""
-    diff = ""
-    note = (
+    diff: ClassVar[str] = ""
+    note: ClassVar[str] = (
         "Accept changes the one gate that CI reached in each test. Replay these then runs"
         " the tests, up to the next difference."
     )
@@ -191,7 +191,7 @@ class Heal:
     text: bytes
     healed: Recording
     diff: str
-    note = ""
+    note: ClassVar[str] = ""
 
     @property
     def tests(self) -> list[str]:
@@ -204,7 +204,7 @@ class Heal:
         """
         recording = load(self.path)
         assert recording
-        steps, was, now = _first_other(recording, self.healed)
+        steps, was, now = _first_difference(recording, self.healed)
         boxes = tuple(boxes_of(differing(was.pixels(), now.pixels())))
         frame = frame_of(now.pixels())
         images = images_of(directory, was.pixels(), frame, boxes, ())
@@ -224,13 +224,17 @@ class Heal:
         return answer
 
 
+Finding = Union[JobDrift, JobTransient, Heal]
+"""What a reviewer answers about a run in CI."""
+
+
 @dataclass(eq=False)
 class Group:
     """Drifts or transients that look the same, or one heal, and what became of each, by
     test.
     """
 
-    drifts: list[JobDrift | JobTransient | Heal]
+    findings: list[Finding]
     question: Question
     """What is asked about the first of them, whose images are shown."""
     differences: frozenset[str] = frozenset()
@@ -266,7 +270,7 @@ class CiReview:
             raise
         self._add_runs(directories)
         for name, group in self.groups.items():
-            tests = chain.from_iterable(drift.tests for drift in group.drifts)
+            tests = chain.from_iterable(finding.tests for finding in group.findings)
             self.rounds.add(name, group.question, group.differences, tests)
 
     def _directories(self, source: Path) -> list[Path]:
@@ -317,7 +321,7 @@ class CiReview:
             gate = (drift.path, drift.segment, drift.step)
             if drift.is_shared or gate not in self._gates:
                 self._gates.add(gate)
-                self._add(drift)
+                self._add_drift(drift)
         trace = read_trace(path)
         # after a drift, each may be a part of that
         if trace.started.test_id and trace.transients and not trace.drifts:
@@ -344,7 +348,7 @@ class CiReview:
             raise SettingsError(f"{str(source)!r} {problem}") from exc
         return target
 
-    def _add(self, drift: JobDrift) -> None:
+    def _add_drift(self, drift: JobDrift) -> None:
         """Add a drift to its group: those with the same pixels at the same place."""
         recording, _, gate, _ = drift.read_gate()
         mismatch = gate.mismatch(drift.seen)
@@ -361,34 +365,35 @@ class CiReview:
             question = self._question(drift)
             self.groups[name] = Group([drift], question, frozenset(names))
             return
-        for other in group.drifts:
+        for other in group.findings:
             if isinstance(other, JobDrift) and other.is_at(drift):
                 other.tests += drift.tests
                 return
-        group.drifts.append(drift)
+        group.findings.append(drift)
 
     def _add_transient(self, transient: JobTransient) -> None:
         """Add a transient to its group: those with the same pixels at the same place."""
         for group in self.groups.values():
-            for other in group.drifts:
+            for other in group.findings:
                 if isinstance(other, JobTransient) and other.join(transient):
                     return
         seen = transient.frames[0]
         difference = self.rounds.differences.name(transient.region, seen, seen)
         name = f"transient {difference[:16]}"
         if name in self.groups:
-            self.groups[name].drifts.append(transient)
+            self.groups[name].findings.append(transient)
         else:
             self.groups[name] = Group([transient], self._question(transient))
 
-    def _question(self, drift: JobDrift | JobTransient | Heal) -> Question:
+    def _question(self, finding: Finding) -> Question:
+        """Return what is asked about a finding, without an answer."""
         questions: list[Question] = []
 
         def ask(question: Question) -> Answer:
             questions.append(question)
             return NO
 
-        drift.ask(Reviewer(ask), self._directory)
+        finding.ask(Reviewer(ask), self._directory)
         return questions[0]
 
     def image(self, name: str) -> Path | None:
@@ -405,14 +410,14 @@ class CiReview:
         for name, group in self.groups.items():
             tests = [
                 {
-                    "test": drift.test,
-                    "replayed": drift.tests,
-                    "problem": drift.problem,
-                    "result": group.results.get(drift.test, ""),
+                    "test": finding.test,
+                    "replayed": finding.tests,
+                    "problem": finding.problem,
+                    "result": group.results.get(finding.test, ""),
                 }
-                for drift in group.drifts
+                for finding in group.findings
             ]
-            first = group.drifts[0]
+            first = group.findings[0]
             facts = {
                 **facts_of(group.question),
                 "id": name,
@@ -448,46 +453,46 @@ class CiReview:
         group = self.groups[name]
         answer = Answer(kind, text)
         reviewer = Reviewer(lambda question: answer)
-        for drift in group.drifts:
-            if drift.test in group.written:
+        for finding in group.findings:
+            if finding.test in group.written:
                 continue
             if kind in ("bug", "no"):
-                group.results[drift.test] = format_result(answer)
+                group.results[finding.test] = format_result(answer)
                 self.rounds.answer(name, kind, text)
                 continue
             try:
-                result = self._write(drift, reviewer, kind)
+                result = self._write(finding, reviewer, kind)
             except (VncUseError, OSError) as exc:
-                group.results[drift.test] = f"refused: {exc}"
+                group.results[finding.test] = f"refused: {exc}"
                 continue
-            self._note_written(drift)
-            group.written.add(drift.test)
-            group.results[drift.test] = result
+            self._note_written(finding)
+            group.written.add(finding.test)
+            group.results[finding.test] = result
             self.rounds.answer(name, kind, text)
 
-    def _note_written(self, drift: JobDrift | JobTransient | Heal) -> None:
+    def _note_written(self, finding: Finding) -> None:
         """Note that this review has changed a recording: its other drifts are those of
         the new text. What a model proposes replaces the whole, so it stays refused.
         """
-        new = read_regular(drift.path)
+        new = read_regular(finding.path)
         for group in self.groups.values():
-            for other in group.drifts:
-                is_same = other.path == drift.path and other.text == drift.text
-                if not isinstance(other, Heal) and is_same and other is not drift:
+            for other in group.findings:
+                is_same = other.path == finding.path and other.text == finding.text
+                if not isinstance(other, Heal) and is_same and other is not finding:
                     other.text = new
 
     def _write(
         self,
-        drift: JobDrift | JobTransient | Heal,
+        finding: Finding,
         reviewer: Reviewer,
         kind: AnswerKind,
     ) -> str:
         """Write the reviewer's answer into a recording; return what became of the
-        drift. Raises RecordingError, OSError where it is refused.
+        finding. Raises RecordingError, OSError where it is refused.
         """
-        if read_regular(drift.path) != drift.text:
+        if read_regular(finding.path) != finding.text:
             raise RecordingError("the recording has changed since; replay the test")
-        answer = drift.ask(reviewer, self._directory)
+        answer = finding.ask(reviewer, self._directory)
         # "accept" also where an earlier answer has settled it
         if answer.kind not in (kind, "accept"):
             why = answer.text or "its target has moved, so record the test again"
@@ -582,13 +587,16 @@ def _lines_of(recording: Recording) -> Iterator[str]:
             yield f"  {claim.verdict}: {claim.claim}"
 
 
-def _first_other(recording: Recording, healed: Recording) -> tuple[str, Screen, Screen]:
+def _first_difference(
+    recording: Recording, healed: Recording
+) -> tuple[str, Screen, Screen]:
     """Return what a model did where a healed recording begins to differ, and both
     screens there.
     """
     for old, new in zip(recording.segments, healed.segments, strict=False):
-        old_actions = [*(step.action for step in old.steps), None]
-        new_actions = [*(step.action for step in new.steps), None]
+        # at the end there is a screen and no action
+        old_actions = [step.action for step in old.steps] + [None]
+        new_actions = [step.action for step in new.steps] + [None]
         pairs = zip(old.screens, new.screens, strict=False)
         for step, (was, now) in enumerate(pairs):
             has_same_action = old_actions[step] == new_actions[step]
