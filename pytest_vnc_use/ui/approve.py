@@ -1,5 +1,5 @@
-"""Actions that wait for approval, on the page: of a session that runs, and of runs that
-wait in their directories.
+"""Actions that wait for approval on the page: those of a session that runs, and those of
+runs that wait in their directories.
 """
 
 from __future__ import annotations

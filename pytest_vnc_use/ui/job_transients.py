@@ -1,5 +1,5 @@
-"""What replays of a CI job showed briefly although their recording did not: once
-accepted, it may show there again.
+"""The transients of a CI job: what replays showed briefly, although their recording did
+not. One that is accepted may show there again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from pytest_vnc_use.types import Region, Step
 
 @dataclass(eq=False)
 class JobTransient:
-    """A transient in CI: the recording's file and text then, the place in it, and the
-    frames that showed it, the first within `region`, in which tests: several in a named
-    recording.
+    """A transient in CI, in one test, or in several with a named recording.
+
+    `path` is the recording, with the text that it had then. The transient came after
+    the `step` of the `segment`. `frames` show it, the first one within `region`.
     """
 
     tests: list[str]

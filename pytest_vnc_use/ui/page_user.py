@@ -117,8 +117,8 @@ class PageUser:
         self.undone: Sequence[DoneTask] | None = None
         """What the next attempt repeats, once the user has undone a step."""
         self.repeats: dict[str, DoneTask] = {}
-        """What is repeated of the attempt before in a replay, by the gate at which the
-        user acted.
+        """What a replay repeats of the attempt before, by the gate at which the user
+        acted.
         """
         self._done_at: dict[str, DoneTask] = {}
         """What the user did in this replay, by the gate."""
@@ -510,8 +510,8 @@ class _ShownSteps:
 
 
 def _is_answered(due: DoneTask, claims: Sequence[str]) -> bool:
-    """Return whether the answer at the end of a task that is repeated is one to these
-    claims, and says that all holds.
+    """Return whether the user has answered at the end of a task that it is done, and
+    that each of these claims holds.
     """
     answer = due.answer
     if not answer or answer.get("is_done") != "holds":
@@ -565,8 +565,8 @@ class _Inbox:
         self._on_input = on_input
         self.answer: dict[str, Any] = {"kind": "no"}
         self._delay_s = math.inf
-        """The shortest time so far from an event, by the page's clock, to its arrival,
-        by this one: the difference of the clocks.
+        """The shortest time so far between an event, by the page's clock, and its
+        arrival, by this clock. It is the difference of the clocks, and a little more.
         """
         self.is_closed = False
         """Whether input is dropped, while steps are repeated."""
@@ -586,7 +586,7 @@ class _Inbox:
             return
         if self.is_closed:
             return
-        # A delay on the way to here must not make a click a button that is held down.
+        # a delay in the network must not turn a click into a button that is held down
         if "at" in message:
             self._delay_s = min(self._delay_s, at_s - message["at"] / 1000)
             at_s = message["at"] / 1000 + self._delay_s

@@ -1,15 +1,14 @@
-"""The drifts and heals of a CI job, from its run directories: in groups, each accepted
-from CI's frames.
+"""The findings of a CI job, read from its run directories: drifts, transients and heals
+in groups, each group with one answer.
 
-Of each test in a directory the newest attempt counts.
+Of each test the newest attempt counts. Its run drifted at one gate, and only that gate
+is accepted, with the frame from CI: what comes after it is unknown until the test is
+replayed. Drifts are a group if at the same place the recorded pixels are equal, and
+those now are too. A heal is a proposal, accepted or rejected as a whole recording.
 
-A run reached one gate that stayed closed, and only that gate is accepted; what comes
-after it is unknown until the test is replayed. Drifts with identical pixels recorded
-and now, at the same place, are one group and get one answer. What a model did at a
-drift in CI is a proposal: the whole recording as it would be, accepted or not. Run
-directories may come from an untrusted source: a recording is changed only within this
-directory, only where it exists, and only if it still has the screen that CI compared
-with.
+Run directories may come from an untrusted source. So a recording is changed only within
+this directory, only where it exists, and only if it still has the screen that CI
+compared with.
 """
 
 from __future__ import annotations
@@ -82,8 +81,11 @@ MAX_UNPACKED = 4_000_000_000
 
 @dataclass(eq=False)
 class JobDrift:
-    """One gate that stayed closed in CI: the recording's file and text then, the place
-    in it, and what was seen, by which tests: several in a named recording.
+    """One gate that stayed closed in CI, in one test, or in several with a named
+    recording.
+
+    `path` is the recording, with the text that it had then. `segment` and `step` are
+    the place of the gate in it, and `seen` is the screen in CI.
     """
 
     tests: list[str]
@@ -96,9 +98,9 @@ class JobDrift:
     name: str = ""
     """The name of the recording, if several tests share it."""
     is_shared: bool = False
-    """Whether several tests may meet it: by the recording's name, or with other values."""
+    """Whether several tests may reach the gate: the recording has a name, or values."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """The values that were other than recorded, with what they were."""
+    """The values that differed from the recorded ones, each with both as text."""
     diff: ClassVar[str] = ""
     note: ClassVar[str] = (
         "Accept changes the one gate that CI reached in each test. Replay these then runs"
@@ -112,7 +114,7 @@ class JobDrift:
 
     @property
     def test(self) -> str:
-        """The test, or the recording that several share, with their number."""
+        """The test; for several, their number and the recording's name or one test."""
         count = len(self.tests)
         if self.name:
             return f"{self.name}, in {count_of(count, 'test')}"
@@ -181,8 +183,8 @@ class JobDrift:
 
 @dataclass(eq=False)
 class Heal:
-    """What a model did at a drift in CI: the recording's file and text then, and the
-    recording as it proposes it.
+    """What a model did at a drift in CI: `healed` is the recording that it proposes for
+    the one at `path`, which had the text then.
     """
 
     test: str
@@ -471,8 +473,8 @@ class CiReview:
             self.rounds.answer(name, kind, text)
 
     def _note_written(self, finding: Finding) -> None:
-        """Note that this review has changed a recording: its other drifts are those of
-        the new text. What a model proposes replaces the whole, so it stays refused.
+        """Note that this review has changed a recording, so that its other findings are
+        not refused for that. A heal still is: it would replace the whole recording.
         """
         new = read_regular(finding.path)
         for group in self.groups.values():

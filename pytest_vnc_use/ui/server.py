@@ -1,9 +1,9 @@
 """The server of the desk: the page, and the websockets between pages and test sessions.
 
-Only who has the one-time token of the printed URL gets the cookie that a page's
-websocket needs, and only sessions that got the session token may connect: other users
-of the machine reach loopback too. Texts of models, tests and programs travel as JSON,
-frames as PNG, and the page shows them as text and images only.
+Other users of the machine reach loopback too. So a page needs a cookie, for which the
+one-time token of the printed URL is exchanged, and a session needs the session token.
+Texts of models, tests and programs travel as JSON, frames as PNG, and the page shows
+them as text and images only.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 MAX_FRAMES = 30
-"""The maximum frames that wait for one page; a slower one gets whole screens from then
-on.
+"""The maximum messages that wait for one page. It gets no more frames then, and a whole
+screen once it has caught up.
 """
 MAX_STEPS = 500
 """The maximum steps kept of one test."""
@@ -62,8 +62,8 @@ CLOSED_PAGE_S = 10.0
 """How long a question waits after its last page was closed: a page may be loaded again.
 """
 ABSENT_S = 300.0
-"""How long a question waits for a page where none is open, or where the connection to
-the last one was lost.
+"""How long a question waits for a page if none is open, or if the connection to the last
+one was lost.
 """
 CLOSED = "the page was closed"
 NO_PAGE = "no page was open"
@@ -107,6 +107,7 @@ class OpenPage:
         self.websocket = websocket
         self.outgoing: asyncio.Queue[str | bytes] = asyncio.Queue()
         self.is_behind = False
+        """Whether the newest message was a frame, and was dropped."""
 
     def put(self, message: str | bytes) -> None:
         """Queue a message; drop a frame that a slow page would get late."""
@@ -157,27 +158,27 @@ class Desk:
         self._leaving: asyncio.Task[None] | None = None
         self.absent_s = ABSENT_S
         self._is_absent = False
-        """Whether a question was answered with no because no page was open; until one
-        is, later ones are at once.
+        """Whether a question has waited for a page in vain. Then later ones are answered
+        with no at once, until a page opens.
         """
 
     # Authentication.
 
     def is_local(self, connection: HTTPConnection) -> bool:
-        """Return whether the request names this server: another site's page, or a
-        rebound name, does not.
+        """Return whether the request names this server. That of another site's page, or
+        of a name that resolves to this machine by DNS rebinding, does not.
         """
         host = connection.headers.get("host", "")
-        if urlsplit(f"//{host}").hostname not in (*LOOPBACK, connection.app.state.host):
+        names = (*LOOPBACK, connection.app.state.host)
+        if urlsplit(f"//{host}").hostname not in names:
             return False
         origin = connection.headers.get("origin")
         return origin is None or urlsplit(origin).netloc == host
 
     def is_known(self, connection: HTTPConnection) -> bool:
         """Return whether the request has the cookie."""
-        return hmac.compare_digest(
-            connection.cookies.get(COOKIE, "").encode(), self._cookie.encode()
-        )
+        cookie = connection.cookies.get(COOKIE, "")
+        return hmac.compare_digest(cookie.encode(), self._cookie.encode())
 
     async def log_in(self, request: Request) -> Response:
         """Exchange the one-time token for the cookie."""
@@ -190,9 +191,12 @@ class Desk:
             return Response(problem, 403, HEADERS)
         self.token = ""
         response = Response(status_code=204, headers=HEADERS)
-        secure = request.url.scheme == "https"
         response.set_cookie(
-            COOKIE, self._cookie, httponly=True, samesite="strict", secure=secure
+            COOKIE,
+            self._cookie,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
         )
         return response
 
@@ -237,8 +241,8 @@ class Desk:
                 self._wait_for_page(is_closed=is_closed)
 
     def _wait_for_page(self, *, is_closed: bool) -> None:
-        """Leave soon after the last page is gone, unless one opens. `is_closed` if a
-        user closed it, so that it is no lost connection.
+        """Have open questions wait for another page, now that the last one is gone:
+        shortly if a user has closed it, longer if its connection was lost.
         """
         after_s = self.absent_s
         if is_closed:
@@ -253,8 +257,8 @@ class Desk:
             "type": "state",
             "tests": list(self.tests.values()),
             "questions": [question.facts for question in self.questions.values()],
-            "can_run": self.runner is not None,
-            "can_distribute": self.runner is not None and self.runner.can_distribute,
+            "can_run": bool(self.runner),
+            "can_distribute": bool(self.runner and self.runner.can_distribute),
             **self._session(),
         }
         return json.dumps(state)
@@ -301,8 +305,8 @@ class Desk:
         }
 
     async def _leave(self, after_s: float, why: str) -> None:
-        """Answer the open questions with no, and end a pause, unless a page opens until
-        then, which cancels this.
+        """Answer the open questions of sessions with no after a time, and end a pause. A
+        page that opens before that cancels this.
         """
         await asyncio.sleep(after_s)
         for question_id, question in list(self.questions.items()):
@@ -361,7 +365,7 @@ class Desk:
                 self.edit(str(message["test"]))
 
     def edit(self, test: str, gate: str = "") -> None:
-        """Replay a test, and have the user act at one of its gates, without one at the
+        """Replay a test, and have the user act at one of its gates; by default at the
         first.
         """
         assert self.runner
@@ -619,7 +623,7 @@ def application(desk: Desk, host: str) -> Starlette:
     """Return the application; `host` is the name under which pages are opened."""
     app = Starlette(
         routes=[
-            *(Route(path, _file) for path in _FILES),
+            *[Route(path, _file) for path in _FILES],
             Route("/login", desk.log_in, methods=["POST"]),
             Route("/image/{name}", desk.image),
             WebSocketRoute("/page", desk.serve_page),
@@ -648,16 +652,18 @@ class DeskServer:
                 " Give --cert and --key, or remove --host and use ssh -L"
             )
         self._desk = desk
-        is_ipv6 = ":" in host
-        family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+        self._scheme = "https" if cert else "http"
+        self._host = host
+        family = socket.AF_INET
+        if ":" in host:
+            self._host = f"[{host}]"
+            family = socket.AF_INET6
         try:
             self._socket = socket.create_server((host, port), family=family)
         except OSError as exc:
             raise SettingsError(
                 f"the page cannot listen on {host!r}, port {port}: {exc}"
             ) from exc
-        self._scheme = "https" if cert else "http"
-        self._host = f"[{host}]" if is_ipv6 else host
         config = uvicorn.Config(
             application(desk, host),
             log_level="error",
@@ -676,7 +682,8 @@ class DeskServer:
     @property
     def address(self) -> str:
         """The address without a token."""
-        return f"{self._scheme}://{self._host}:{self._socket.getsockname()[1]}"
+        port = self._socket.getsockname()[1]
+        return f"{self._scheme}://{self._host}:{port}"
 
     @property
     def url(self) -> str:
