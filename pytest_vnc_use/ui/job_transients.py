@@ -108,12 +108,11 @@ class JobTransient:
         return recording.model_copy(update={"segments": tuple(segments)})
 
 
-def transients_of(
-    directory: RunDirectory, trace: Trace, path: Path
-) -> Iterator[JobTransient]:
+def transients_of(trace: Trace, path: Path) -> Iterator[JobTransient]:
     """Yield what one run showed briefly, with its place in the recording at a
     path. Raises RecordingError, and RunDirectoryError if the recording has no such step.
     """
+    directory = RunDirectory.open(trace.path)
     text = read_regular(path)
     recording = load(path)
     assert recording

@@ -277,7 +277,7 @@ class CiReview:
 
     def _directories(self, source: Path) -> list[Path]:
         """Return the run directories, the newest first. Raises SettingsError."""
-        runs = self._unpacked(source) if source.is_file() else source
+        runs = self._unpack(source) if source.is_file() else source
         directories = {trace.parent for trace in runs.rglob("trace.jsonl")}
         if not directories:
             raise SettingsError(
@@ -311,28 +311,27 @@ class CiReview:
         """Add what one run shows, but no second heal of a recording, and no second drift
         at a gate, unless several tests may meet it.
         """
-        heal = _heal_of(path)
+        trace = read_trace(path)
+        heal = _heal_of(trace)
         if heal and heal.path not in self._healed:
             if is_unrepeated:
                 heal.problem += "; what the model did did not repeat in its rehearsal"
             self._healed.add(heal.path)
             group = Group([heal], self._question(heal))
             self.groups[f"heal {len(self._healed)}"] = group
-        drift = _drift_of(path)
+        drift = _drift_of(trace)
         if drift:
             gate = (drift.path, drift.segment, drift.step)
             if drift.is_shared or gate not in self._gates:
                 self._gates.add(gate)
                 self._add_drift(drift)
-        trace = read_trace(path)
         # after a drift, each may be a part of that
         if trace.started.test_id and trace.transients and not trace.drifts:
-            directory = RunDirectory.open(path)
-            file = _file_of(trace.started)
-            for transient in transients_of(directory, trace, file):
+            for transient in transients_of(trace, _file_of(trace.started)):
                 self._add_transient(transient)
 
-    def _unpacked(self, source: Path) -> Path:
+    def _unpack(self, source: Path) -> Path:
+        """Unpack a zip of run directories; return where. Raises SettingsError."""
         target = Path(self._temporary.name, "runs")
         try:
             with zipfile.ZipFile(source) as packed:
@@ -506,11 +505,10 @@ class CiReview:
         self._temporary.cleanup()
 
 
-def _drift_of(path: Path) -> JobDrift | None:
+def _drift_of(trace: Trace) -> JobDrift | None:
     """Return the drift that ended a run of a test; None if a model continued there, or
     nothing drifted.
     """
-    trace = read_trace(path)
     started = trace.started
     drifts = [drift for drift in trace.drifts if not drift.healed and not drift.claim]
     if not started.test_id or not drifts:
@@ -520,7 +518,7 @@ def _drift_of(path: Path) -> JobDrift | None:
     text = read_regular(file)
     recording = load(file)
     assert recording
-    directory = RunDirectory.open(path)
+    directory = RunDirectory.open(trace.path)
     recorded = pixels_of(directory.load_png(drift.recorded))
     seen = pixels_of(directory.load_png(drift.seen))
     done = _done_before(trace, drift)
@@ -545,15 +543,14 @@ def _drift_of(path: Path) -> JobDrift | None:
     )
 
 
-def _heal_of(path: Path) -> Heal | None:
+def _heal_of(trace: Trace) -> Heal | None:
     """Return what a model proposed in a run of a test; None if it proposed nothing."""
-    if not (path / AFTER).exists():
+    if not (trace.path / AFTER).exists():
         return None
-    trace = read_trace(path)
-    text = read_regular(path / BEFORE)
+    text = read_regular(trace.path / BEFORE)
     test = trace.started.test_id
     file = _file_of(trace.started)
-    healed = load(path / AFTER)
+    healed = load(trace.path / AFTER)
     recording = load(file)
     assert healed
     assert recording
@@ -561,9 +558,9 @@ def _heal_of(path: Path) -> Heal | None:
         raise RunDirectoryError(
             f"{test}: the recording is not the one that a model healed in CI"
         )
-    same = ("test", "parameters", "secrets", "screen_size")
-    if any(getattr(healed, name) != getattr(recording, name) for name in same):
-        raise RunDirectoryError(f"{test}: what a model proposes is of another test")
+    for name in ("test", "parameters", "secrets", "screen_size"):
+        if getattr(healed, name) != getattr(recording, name):
+            raise RunDirectoryError(f"{test}: what a model proposes is of another test")
     problems = [drift.problem for drift in trace.drifts if drift.healed]
     problem = problems[0] if problems else "a claim was judged again"
     return Heal(test, problem, file, text, healed, _diff_of(recording, healed))
