@@ -1,5 +1,5 @@
-"""The connection of a process of a test session to the desk: what happens goes out,
-what a user wants comes in.
+"""The connection of a process of a test session to the desk, which sends what happens
+and receives what a user wants.
 
 A thread sends and another receives, so no test waits for the desk; if the desk dies,
 tests continue as without it.
@@ -397,8 +397,8 @@ class Watcher:
             case RecordingAwaited():
                 self._send_facts(doing=f"waits for the recording of {event.name!r}")
             case ModelRequest():
-                asked = "the judge" if event.purpose == "judge" else event.model
-                self._send_facts(doing=f"asks {asked}")
+                model = "the judge" if event.purpose == "judge" else event.model
+                self._send_facts(doing=f"asks {model}")
             case ModelExchange():
                 self._dollars += event.dollars or 0.0
                 self._send_facts(dollars=round(self._dollars, 6))

@@ -109,6 +109,9 @@ class PageUser:
         self._asks_claims = asks_claims
         self._notice = notice
         self._verdicts: dict[str, tuple[str, Region | None]] = {}
+        """The user's verdicts that the judge has not returned yet, by the claim: each
+        with where they see it.
+        """
         self.claims: tuple[str, ...] = ()
         self.masks: tuple[Region, ...] = ()
         """What the user drew in the newest task, to be masked."""
@@ -442,8 +445,8 @@ class PageUser:
         """Return the verdict that the user gave when the task was done, else ask.
         Raises ProductFailed for a denial.
         """
-        answered = self._verdicts.pop(self._hide(claim), None)
-        kind, region = answered or self._ask(claim, frame)
+        verdict = self._verdicts.pop(self._hide(claim), None)
+        kind, region = verdict or self._ask(claim, frame)
         if kind == "fails":
             raise ProductFailed(f"{NOT_HOLDING}\n  claim: {claim}")
         if kind == "holds":
@@ -466,10 +469,11 @@ class PageUser:
         claims.
         """
         regions = answer.get("regions", {})
-        for claim, verdict in answer.get("verdicts", {}).items():
-            self._verdicts[str(claim)] = str(verdict), region_of(regions.get(claim))
+        for claim, kind in answer.get("verdicts", {}).items():
+            region = region_of(regions.get(claim))
+            self._verdicts[str(claim)] = (str(kind), region)
         end_state = self._hide(end_state_claim(task))
-        self._verdicts[end_state] = str(answer.get("is_done")), None
+        self._verdicts[end_state] = (str(answer.get("is_done")), None)
         self.masks = tuple(Region(*map(int, box)) for box in answer.get("masks", ()))
         claims = [str(claim).strip() for claim in answer.get("claims", ())]
         self.claims = tuple(filter(None, claims))
@@ -482,7 +486,9 @@ class PageUser:
         return caption if step.is_exact else caption + INEXACT
 
     def _hide(self, text: str) -> str:
-        return self._ambient.hide(self._declared.hide(text))
+        """Return a text without secrets."""
+        declared = self._declared.hide(text)
+        return self._ambient.hide(declared)
 
 
 @dataclass(eq=False)

@@ -322,6 +322,7 @@ class Desk:
             self.on_idle()
 
     async def _obey(self, message: dict[str, Any]) -> None:
+        """Do what a page asks for."""
         match message["type"]:
             case "run" | "replay" | "edit":
                 if self.runner and not self.runner.is_running:
@@ -511,29 +512,31 @@ class Desk:
     async def _send_last(self, message: dict[str, Any]) -> None:
         """Send a last message to the pages, and wait until they have all messages."""
         self.broadcast(message)
-        sent = asyncio.gather(*(page.outgoing.join() for page in self.pages))
+        sent = asyncio.gather(*[page.outgoing.join() for page in self.pages])
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(sent, CLOSED_PAGE_S)
 
     def _show(self, frame: bytes) -> None:
+        """Send a frame to the pages; get a whole screen for one that drops it."""
         for page in self.pages:
             page.put(frame)
         if any(page.is_behind for page in self.pages):
             self._watch()
 
     def _note(self, websocket: WebSocket, message: dict[str, Any]) -> None:
+        """Take in a message of a session, and show it on the pages."""
         match message["type"]:
             case "hello":
                 self.sessions[websocket] = str(message["worker"])
                 self._send_session()
             case "collected":
-                for test in message["tests"]:
-                    facts = {"id": test, "state": "", "steps": []}
-                    facts |= self.last_results.get(test, {})
-                    self.tests.setdefault(test, facts)
-                    is_recorded = test in message["recorded"]
-                    self.tests[test]["is_recorded"] = is_recorded
-                tests = [self.tests[test] for test in message["tests"]]
+                tests = []
+                for name in message["tests"]:
+                    if name not in self.tests:
+                        self._test(name).update(self.last_results.get(name, {}))
+                    test = self._test(name)
+                    test["is_recorded"] = name in message["recorded"]
+                    tests.append(test)
                 self.broadcast({"type": "tests", "tests": tests})
             case "question":
                 self._put_question(websocket, message)
@@ -559,7 +562,9 @@ class Desk:
                 test = self._test(message["test"])
                 facts = _facts_in(message)
                 if message.get("state") == "running":
-                    test |= dict.fromkeys(test.keys() - {"id", "is_recorded"}, "")
+                    # pages get "" for what was known of an earlier run
+                    earlier = test.keys() - {"id", "is_recorded"}
+                    test.update(dict.fromkeys(earlier, ""))
                     facts |= {"steps": [], "session": id(websocket)}
                 self._change(test, **facts)
 
@@ -582,6 +587,7 @@ class Desk:
         return self.tests.setdefault(name, {"id": name, "state": "", "steps": []})
 
     def _change(self, test: dict[str, Any], **changes: Any) -> None:
+        """Change what is known of a test, and send it to the pages."""
         test |= changes
         facts = {name: value for name, value in test.items() if name not in _LARGE}
         self.broadcast({"type": "test", **facts, **changes})
