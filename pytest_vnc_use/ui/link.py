@@ -179,11 +179,8 @@ class Link:
                 self._stops.add((test, gate))
             else:
                 self._stops.discard((test, gate))
-        self.send(type="stops", test=test, stops=self.stops_of(test))
-
-    def stops_of(self, test: str) -> list[str]:
-        """Return the names of the gates at which a test's replay is to stop."""
-        return [gate for of_test, gate in sorted(self._stops) if of_test == test]
+            gates = [gate for name, gate in sorted(self._stops) if name == test]
+        self.send(type="stops", test=test, stops=gates)
 
     def take_stop(self, test: str, gate: str) -> bool:
         """Return whether a test's replay is to stop at a gate; it does so once."""
@@ -462,32 +459,29 @@ class Watcher:
             )
 
     def _send_frames(self) -> None:
-        with suppress(DesktopError):  # the test reports that its desktop is gone
-            self._send_frames_of_desktop()
-
-    def _send_frames_of_desktop(self) -> None:
         sent = 0  # the value of `watched` for which the whole screen was sent
         since = float("-inf")
         due_at = 0.0
-        while not self._is_ended:
-            self._woken.clear()
-            watched = self._link.wait_watched(MIN_INTERVAL_S)
-            screen = self.screen() if watched else None
-            if screen is None or not all(screen.size):
-                self._woken.wait(MIN_INTERVAL_S)
-                continue
-            if clock.monotonic() >= self._hurry_ends_at:
-                self._woken.wait(max(0.0, due_at - clock.monotonic()))
-            if watched != sent:
-                sent = watched
-                since = float("-inf")
-            elif not screen.wait_drawn(since, MIN_INTERVAL_S):
-                continue
-            started_at = clock.monotonic()
-            since = self._send_changes(screen, since)
-            finished_at = clock.monotonic()
-            pause_s = PAUSE_FACTOR * (finished_at - started_at)
-            due_at = finished_at + max(MIN_INTERVAL_S, pause_s)
+        with suppress(DesktopError):  # the test reports that its desktop is gone
+            while not self._is_ended:
+                self._woken.clear()
+                watched = self._link.wait_watched(MIN_INTERVAL_S)
+                screen = self.screen() if watched else None
+                if screen is None or not all(screen.size):
+                    self._woken.wait(MIN_INTERVAL_S)
+                    continue
+                if clock.monotonic() >= self._hurry_ends_at:
+                    self._woken.wait(max(0.0, due_at - clock.monotonic()))
+                if watched != sent:
+                    sent = watched
+                    since = float("-inf")
+                elif not screen.wait_drawn(since, MIN_INTERVAL_S):
+                    continue
+                started_at = clock.monotonic()
+                since = self._send_changes(screen, since)
+                finished_at = clock.monotonic()
+                pause_s = PAUSE_FACTOR * (finished_at - started_at)
+                due_at = finished_at + max(MIN_INTERVAL_S, pause_s)
 
     def _send_changes(self, screen: Framebuffer, since: float) -> float:
         """Send what has changed on a screen since a time; return the time of that."""

@@ -62,7 +62,7 @@ class PytestRunner:
             return ""
         return f"pytest ended with exit code {code}, and the terminal shows why"
 
-    def run(self, tests: list[str], options: Sequence[str] = ()) -> None:
+    def run(self, tests: list[str], options: Sequence[str]) -> None:
         """Run these tests, or all for an empty list. Node IDs come from the page, so
         none may be an option.
         """
