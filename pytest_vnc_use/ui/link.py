@@ -13,7 +13,7 @@ import queue
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -82,7 +82,7 @@ class Link:
         self, url: str, token: str, worker: str, on_stop: Callable[[], None]
     ) -> None:
         try:
-            self._websocket = connect(
+            websocket = connect(
                 url,
                 additional_headers={"Authorization": f"Bearer {token}"},
                 compression=None,
@@ -93,6 +93,9 @@ class Link:
             raise SettingsError(
                 f"the page's server cannot be reached at {url}: {exc}. {REOPEN}"
             ) from exc
+        # websockets deprecates a connection that is no context manager
+        self._closing = ExitStack()
+        self._websocket = self._closing.enter_context(websocket)
         self._on_stop = on_stop
         self._outgoing: queue.SimpleQueue[str | bytes | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
@@ -248,7 +251,7 @@ class Link:
                 self._websocket.send(message)
         except (OSError, WebSocketException):
             pass  # the desk is gone, and `_receive_all` notes it
-        self._websocket.close()
+        self._closing.close()
 
     def _receive_all(self) -> None:
         try:
