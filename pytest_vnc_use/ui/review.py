@@ -226,7 +226,7 @@ class Heal:
         return answer
 
 
-Finding = Union[JobDrift, JobTransient, Heal]
+JobFinding = Union[JobDrift, JobTransient, Heal]
 """What a reviewer answers about a run in CI."""
 
 
@@ -236,7 +236,7 @@ class Group:
     test.
     """
 
-    findings: list[Finding]
+    findings: list[JobFinding]
     question: Question
     """What is asked about the first of them, whose images are shown."""
     differences: frozenset[str] = frozenset()
@@ -386,7 +386,7 @@ class CiReview:
         else:
             self.groups[name] = Group([transient], self._question(transient))
 
-    def _question(self, finding: Finding) -> Question:
+    def _question(self, finding: JobFinding) -> Question:
         """Return what is asked about a finding, without an answer."""
         questions: list[Question] = []
 
@@ -471,7 +471,7 @@ class CiReview:
             group.results[finding.test] = result
             self.rounds.answer(name, kind, text)
 
-    def _note_written(self, finding: Finding) -> None:
+    def _note_written(self, finding: JobFinding) -> None:
         """Note that this review has changed a recording, so that its other findings are
         not refused for that. A heal still is: it would replace the whole recording.
         """
@@ -484,7 +484,7 @@ class CiReview:
 
     def _write(
         self,
-        finding: Finding,
+        finding: JobFinding,
         reviewer: Reviewer,
         kind: AnswerKind,
     ) -> str:
