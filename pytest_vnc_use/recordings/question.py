@@ -18,8 +18,6 @@ from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Frame, Region
 from pytest_vnc_use.types.actions import Point
 
-MASKING: tuple[AnswerKind, ...] = ("mask", "mask_gate")
-"""The kinds of answers that add masks."""
 OVER = "the task is over: only its last screen is left to check"
 NO_MODEL = "no planner is set (--vnc-planner=gemini)"
 NO_PAGE = "only the page shows the desktop (--vnc-ui)"

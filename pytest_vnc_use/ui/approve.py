@@ -1,5 +1,5 @@
-"""Actions that wait for approval, on the page: of a session that runs, and of runs that
-wait in their directories.
+"""Actions that wait for approval on the page: those of a session that runs, and those of
+runs that wait in their directories.
 """
 
 from __future__ import annotations
@@ -42,11 +42,9 @@ def question_of(
     for step in trace.steps:
         context = context.after(step)
     change = None
-    diff = ""
     why_no_change = ""
     try:
         change = always_allowing(request, policy, context, getpass.getuser())
-        diff = change.diff
     except (SettingsError, KeyError, OSError) as exc:
         # KeyError and OSError: the user has no name
         why_no_change = str(exc)
@@ -72,7 +70,7 @@ def question_of(
         "points": [list(point) for point in points(action)],
         "size": [frame.width, frame.height],
         "image": base64_of(image),
-        "diff": diff,
+        "diff": change.diff if change else "",
         "reason": why_no_change,
     }
     return question, change
@@ -113,10 +111,10 @@ class PageApprover:
                 kind = self._link.put_question(**question)["kind"]
             if kind == "always" and change and not change.write():
                 continue
-            is_allowed = kind in ("allow", "always")
-            if is_allowed:
-                self._allowed.add(action)
-            return is_allowed
+            if kind not in ("allow", "always"):
+                return False
+            self._allowed.add(action)
+            return True
 
 
 class WaitingRuns:
@@ -149,7 +147,8 @@ class WaitingRuns:
             run = str(file.parent)
             if run in self._running:
                 continue
-            if question := self._question(file.parent):
+            question = self._question(file.parent)
+            if question:
                 by_run[run] = question
         return by_run
 
@@ -184,12 +183,21 @@ class WaitingRuns:
             return "it is answered already"
         if kind == "always" and not (change and change.write()):
             return "the policy file has changed. Check the rule again"
-        argv = [sys.executable, "-m", "pytest_vnc_use.cli"]
-        argv.append("approve" if kind in ("allow", "always") else "deny")
-        argv += [Path(run).name, "--step", str(question["step"])]
-        argv += ["--runs-dir", str(self._runs_dir)]
+        command = "approve" if kind in ("allow", "always") else "deny"
+        argv = [
+            sys.executable,
+            "-m",
+            "pytest_vnc_use.cli",
+            command,
+            Path(run).name,
+            "--step",
+            str(question["step"]),
+            "--runs-dir",
+            str(self._runs_dir),
+            *self._options,
+        ]
         process = subprocess.Popen(
-            [*argv, *self._options],
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -202,7 +210,8 @@ class WaitingRuns:
     def _wait(self, run: str, process: subprocess.Popen[str]) -> None:
         text, _ = process.communicate()
         del self._running[run]
-        self.on_result(run, "\n".join(text.splitlines()[-MAX_LINES:]))
+        last_lines = text.splitlines()[-MAX_LINES:]
+        self.on_result(run, "\n".join(last_lines))
 
     def close(self) -> None:
         """End the commands; their runs continue with `cua-vnc resume`."""

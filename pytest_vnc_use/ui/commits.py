@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_vnc_use.recordings.revisions import RevisionReview
 from pytest_vnc_use.types import ChangedScreens
+from pytest_vnc_use.ui.link import corners_of
 
 
 class CommitReview:
@@ -51,7 +52,6 @@ class CommitReview:
 
 
 def _facts_of(name: str, group: ChangedScreens) -> dict[str, Any]:
-    boxes = [[box.left, box.top, box.right, box.bottom] for box in group.boxes]
     places = [
         {"test": f"{test}: {location}", "result": ""} for test, location in group.places
     ]
@@ -60,7 +60,7 @@ def _facts_of(name: str, group: ChangedScreens) -> dict[str, Any]:
         "about": "commit",
         "tests": places,
         "problem": "",
-        "boxes": boxes,
+        "boxes": list(map(corners_of, group.boxes)),
         "urls": [f"image/{path.name}" for path in group.images],
         "acts": [],
         "moved": [],

@@ -29,7 +29,8 @@ class Corrections:
         """Return how the line must read, so that it has the new text of a claim."""
         place = self.place_of(claim)
         number = self._line_of(claim)
-        if not number or not new.isprintable() or not _ESCAPED.isdisjoint(new):
+        is_plain = new.isprintable() and _ESCAPED.isdisjoint(new)
+        if not number or not is_plain:
             return f'change {place} to "{new}"'
         line = self._lines()[number - 1].strip()
         return f"{place} must read `{line.replace(claim, new)}`"
@@ -38,10 +39,10 @@ class Corrections:
         """Return the number of the line that has a claim; 0 if none has it, or it is
         there more than once.
         """
-        lines = self._lines()
-        if sum(line.count(claim) for line in lines) != 1:
+        counts = [line.count(claim) for line in self._lines()]
+        if sum(counts) != 1:
             return 0
-        return next(number for number, line in enumerate(lines, 1) if claim in line)
+        return counts.index(1) + 1
 
     def _lines(self) -> Sequence[str]:
         try:

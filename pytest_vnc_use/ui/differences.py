@@ -14,10 +14,10 @@ from pytest_vnc_use.types import Region
 
 
 class _Difference(NamedTuple):
-    """A box, and the pixels recorded and now in it."""
+    """A box of a screen of this shape, and the pixels recorded and now in it."""
 
     box: Region
-    size: tuple[int, ...]
+    shape: tuple[int, ...]
     recorded: Pixels
     seen: Pixels
 
@@ -28,7 +28,7 @@ class Differences:
     def __init__(self) -> None:
         self._carets = set[tuple[int, int]]()
         """The widths and heights of the carets in the recordings."""
-        self._known: dict[str, _Difference] = {}
+        self._named: dict[str, _Difference] = {}
 
     def learn_carets(self, recording: Recording) -> None:
         """Learn how large a recording's carets are: only what has the size of one can
@@ -42,27 +42,28 @@ class Differences:
                         self._carets.add((region.width, region.height))
 
     def name(self, box: Region, recorded: Pixels, seen: Pixels) -> str:
-        """Return the name of a difference: that of a known one that is the same but for
-        a caret, else a new one.
+        """Return the name of a difference: that of an earlier one that is the same but
+        for a caret, else a new one.
         """
         was = box.part_of(recorded).copy()
         now = box.part_of(seen).copy()
         new = _Difference(box, seen.shape, was, now)
-        for name, known in self._known.items():
-            if self._is_same(known, new):
+        for name, earlier in self._named.items():
+            if self._is_same(earlier, new):
                 return name
         digest = hashlib.sha256(f"{box!r} {seen.shape}".encode())
         digest.update(was.tobytes())
         digest.update(now.tobytes())
         name = digest.hexdigest()
-        self._known[name] = new
+        self._named[name] = new
         return name
 
     def _is_same(self, one: _Difference, other: _Difference) -> bool:
-        if one.box != other.box or one.size != other.size:
+        if one.box != other.box or one.shape != other.shape:
             return False
-        is_recorded = self._has_only_blinked(one.recorded, other.recorded)
-        return is_recorded and self._has_only_blinked(one.seen, other.seen)
+        if not self._has_only_blinked(one.recorded, other.recorded):
+            return False
+        return self._has_only_blinked(one.seen, other.seen)
 
     def _has_only_blinked(self, one: Pixels, other: Pixels) -> bool:
         """Return whether two crops are equal, or one has a caret that the other lacks:
@@ -72,8 +73,13 @@ class Differences:
         if not differs.any():
             return True
         box = box_of(differs)
-        is_bar = bool(box.part_of(differs).all())
-        if not is_bar or (box.width, box.height) not in self._carets:
+        if (box.width, box.height) not in self._carets:
             return False
-        crops = (box.part_of(one), box.part_of(other))
-        return any((crop == crop[0, 0]).all() for crop in crops)
+        is_bar = box.part_of(differs).all()
+        return bool(is_bar and (_is_plain(box, one) or _is_plain(box, other)))
+
+
+def _is_plain(box: Region, pixels: Pixels) -> bool:
+    """Return whether all pixels in a box have one colour."""
+    crop = box.part_of(pixels)
+    return bool((crop == crop[0, 0]).all())

@@ -1,5 +1,5 @@
-"""What replays of a CI job showed briefly although their recording did not: once
-accepted, it may show there again.
+"""The transients of a CI job: what replays showed briefly, although their recording did
+not. One that is accepted may show there again.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunDirectoryError
@@ -31,23 +32,24 @@ from pytest_vnc_use.types import Region, Step
 
 @dataclass(eq=False)
 class JobTransient:
-    """A transient in CI: the recording's file and text then, the place in it, and the
-    frames that showed it, the first within `region`, in which tests: several in a named
-    recording.
+    """A transient in CI, in one test, or in several with a named recording.
+
+    `path` is the recording, with the text that it had then. The transient came after
+    the `step` of the `segment`. `frames` show it, the first one within `region`.
     """
 
     tests: list[str]
     problem: str
     path: Path
     text: bytes
-    run: int
+    segment: int
     step: int
     frames: list[Pixels]
     region: Region
     name: str = ""
     """The name of the recording, if several tests share it."""
-    diff = ""
-    note = (
+    diff: ClassVar[str] = ""
+    note: ClassVar[str] = (
         "Accept: it may show after this step from now on. Anything else that shows"
         " briefly is still listed."
     )
@@ -63,8 +65,8 @@ class JobTransient:
         """Take in another one if it came after the same step of the same recording, at
         the same place, such as a toast that moves; return whether it did.
         """
-        here = (self.path, self.run, self.step)
-        is_same = here == (other.path, other.run, other.step)
+        here = (self.path, self.segment, self.step)
+        is_same = here == (other.path, other.segment, other.step)
         if not is_same or not self.region.meets(other.region):
             return False
         self.frames += other.frames
@@ -79,7 +81,8 @@ class JobTransient:
         assert recording
         boxes = (self.region,)
         frame = frame_of(self.frames[0])
-        after = recording.segments[self.run].screens[self.step + 1].pixels()
+        segment = recording.segments[self.segment]
+        after = segment.screens[self.step + 1].pixels()
         images = images_of(directory, after, frame, boxes, ())
         question = Question(self.test, self.problem, boxes, images)
         answer = reviewer.ask(question, ())
@@ -90,7 +93,7 @@ class JobTransient:
     def _accepted(self, recording: Recording) -> Recording:
         """Return the recording in which these frames may show after its step."""
         segments = list(recording.segments)
-        segment = segments[self.run]
+        segment = segments[self.segment]
         steps = list(segment.steps)
         step = steps[self.step]
         at = clock.utc_now().replace(microsecond=0)
@@ -101,26 +104,26 @@ class JobTransient:
                 transients = (*step.transients, transient)
                 step = step.model_copy(update={"transients": transients})
         steps[self.step] = step
-        segments[self.run] = segment.model_copy(update={"steps": tuple(steps)})
+        segments[self.segment] = segment.model_copy(update={"steps": tuple(steps)})
         return recording.model_copy(update={"segments": tuple(segments)})
 
 
-def transients_of(
-    directory: RunDirectory, trace: Trace, path: Path
-) -> Iterator[JobTransient]:
+def transients_of(trace: Trace, path: Path) -> Iterator[JobTransient]:
     """Yield what one run showed briefly, with its place in the recording at a
     path. Raises RecordingError, and RunDirectoryError if the recording has no such step.
     """
+    directory = RunDirectory.open(trace.path)
     text = read_regular(path)
     recording = load(path)
     assert recording
     started = trace.started
+    if not trace.steps:
+        return  # it came before the first step, and is after none
+    last = trace.steps[-1]
+    steps = {step.number: step for step in trace.steps}
     for transient in trace.transients:
-        steps = [step for step in trace.steps if step.number == transient.step]
-        steps = steps or list(trace.steps[-1:])
-        if not steps:
-            continue  # it came before the first step, and is after none
-        place = _place_of(steps[0], started.task, recording)
+        step = steps.get(transient.step, last)
+        place = _place_of(step, started.task, recording)
         if place is None:
             raise RunDirectoryError(
                 f"{started.test_id}: the recording is not the one that CI compared with"
@@ -130,15 +133,15 @@ def transients_of(
         if _may_show(recording.segments[segment].steps[number], seen):
             continue
         yield JobTransient(
-            [started.test_id],
-            transient.problem,
-            path,
-            text,
-            segment,
-            number,
-            [seen],
-            transient.region,
-            started.recording,
+            tests=[started.test_id],
+            problem=transient.problem,
+            path=path,
+            text=text,
+            segment=segment,
+            step=number,
+            frames=[seen],
+            region=transient.region,
+            name=started.recording,
         )
 
 
@@ -151,11 +154,11 @@ def _place_of(step: Step, task: str, recording: Recording) -> tuple[int, int] | 
     """Return the numbers of the segment and of its step that a replay performed; None
     if there is none.
     """
-    at = step.number - 1
+    index = step.number - 1
     kind = step.proposal.action.kind
     for number, segment in enumerate(recording.segments):
-        if segment.task != task or at >= len(segment.steps):
+        if segment.task != task or index >= len(segment.steps):
             continue
-        if segment.steps[at].action.kind == kind:
-            return number, at
+        if segment.steps[index].action.kind == kind:
+            return number, index
     return None

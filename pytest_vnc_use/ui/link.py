@@ -1,5 +1,5 @@
-"""The connection of a process of a test session to the desk: what happens goes out,
-what a user wants comes in.
+"""The connection of a process of a test session to the desk, which sends what happens
+and receives what a user wants.
 
 A thread sends and another receives, so no test waits for the desk; if the desk dies,
 tests continue as without it.
@@ -12,7 +12,7 @@ import json
 import queue
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import reduce
 from pathlib import Path
@@ -93,6 +93,7 @@ class Link:
             raise SettingsError(
                 f"the page's server cannot be reached at {url}: {exc}. {REOPEN}"
             ) from exc
+        # websockets deprecates a connection that is no context manager
         self._closing = ExitStack()
         self._websocket = self._closing.enter_context(websocket)
         self._on_stop = on_stop
@@ -101,7 +102,8 @@ class Link:
         self._answers: dict[str, Mapping[str, Any]] = {}
         self._questions = 0
         self._listeners: dict[str, Callable[[dict[str, Any]], None]] = {}
-        self._passed: set[str] = set()
+        self._may_step: set[str] = set()
+        """The paused tests that may perform their next step."""
         self._stops: set[tuple[str, str]] = set()
         """Each test with the name of a gate at which its replay is to stop."""
         self.is_open = True
@@ -164,11 +166,11 @@ class Link:
         self.send(type="test", test=test, is_waiting=True)
 
         def may_continue() -> bool:
-            return not self.is_paused or not self.is_open or test in self._passed
+            return not self.is_paused or not self.is_open or test in self._may_step
 
         try:
             with uncounted(), self._changed:
-                self._passed.discard(test)
+                self._may_step.discard(test)
                 self._changed.wait_for(may_continue)
         finally:  # Stop interrupts it
             self.send(type="test", test=test, is_waiting=False)
@@ -176,14 +178,12 @@ class Link:
     def stop_before(self, test: str, gate: str, *, on: bool = True) -> None:
         """Have a test's replay stop at a gate; with `on=False`, no longer."""
         with self._changed:
-            self._stops.discard((test, gate))
             if on:
                 self._stops.add((test, gate))
-        self.send(type="stops", test=test, stops=self.stops_of(test))
-
-    def stops_of(self, test: str) -> list[str]:
-        """Return the names of the gates at which a test's replay is to stop."""
-        return [gate for of_test, gate in sorted(self._stops) if of_test == test]
+            else:
+                self._stops.discard((test, gate))
+            gates = [gate for name, gate in sorted(self._stops) if name == test]
+        self.send(type="stops", test=test, stops=gates)
 
     def take_stop(self, test: str, gate: str) -> bool:
         """Return whether a test's replay is to stop at a gate; it does so once."""
@@ -209,35 +209,38 @@ class Link:
         """Put a question to the pages; return the answer, with its `kind` and its
         `text`: "no" if the desk is gone.
         """
-        number = self._next_number()
-        self.send(type="question", id=number, **question)
+        question_id = self._new_id()
+        self.send(type="question", id=question_id, **question)
         if not self.watched:
             self.on_unseen()
+
+        def is_over() -> bool:
+            return question_id in self._answers or not self.is_open
+
         with self._changed:
-            self._changed.wait_for(lambda: number in self._answers or not self.is_open)
-            return self._answers.pop(number, GONE)
+            self._changed.wait_for(is_over)
+            return self._answers.pop(question_id, GONE)
 
     @contextmanager
     def asking(
         self, listener: Callable[[dict[str, Any]], None], **question: Any
     ) -> Iterator[str]:
-        """Put a question to the page, and yield its ID. A thread calls `listener` with
-        all that pages send about it.
-
-        The last of that is an answer. It is a denial once the desk is gone.
+        """Put a question to the pages, and yield its ID. A thread calls `listener` with
+        each message of a page about it, the last of which is an answer: no once the
+        desk is gone.
         """
-        number = self._next_number()
-        self._listeners[number] = listener
-        self.send(type="question", id=number, **question)
+        question_id = self._new_id()
+        self._listeners[question_id] = listener
+        self.send(type="question", id=question_id, **question)
         if not self.is_open:
             listener(GONE)
         try:
-            yield number
+            yield question_id
         finally:
-            del self._listeners[number]
-            self.send(type="answered", id=number)  # also without a page
+            del self._listeners[question_id]
+            self.send(type="answered", id=question_id)  # also without a page
 
-    def _next_number(self) -> str:
+    def _new_id(self) -> str:
         """Return the ID of a new question."""
         self._questions += 1
         return f"{id(self)}-{self._questions}"
@@ -281,7 +284,7 @@ class Link:
                 case "pause":
                     self.is_paused = message["on"]
                 case "next":
-                    self._passed.add(message["test"])
+                    self._may_step.add(message["test"])
                 case "answer":
                     self._answers[message["id"]] = message
                 case "stop":
@@ -311,8 +314,8 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
     return {
         "test": question.test,
         "problem": hide(question.problem),
-        "boxes": _corners(question.boxes),
-        "masks": _corners(offer.masks),
+        "boxes": list(map(corners_of, question.boxes)),
+        "masks": list(map(corners_of, offer.masks)),
         "masked_px": offer.masked_px,
         "concerned": {kind: hide(text) for kind, text in offer.concerned.items()},
         "acts": [hide(act) for act in question.acts],
@@ -323,10 +326,9 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
     }
 
 
-def _corners(regions: Iterable[Region]) -> list[list[int]]:
-    return [
-        [region.left, region.top, region.right, region.bottom] for region in regions
-    ]
+def corners_of(region: Region) -> list[int]:
+    """Return a region as a page receives it."""
+    return [region.left, region.top, region.right, region.bottom]
 
 
 class Watcher:
@@ -395,8 +397,8 @@ class Watcher:
             case RecordingAwaited():
                 self._send_facts(doing=f"waits for the recording of {event.name!r}")
             case ModelRequest():
-                asked = "the judge" if event.purpose == "judge" else event.model
-                self._send_facts(doing=f"asks {asked}")
+                model = "the judge" if event.purpose == "judge" else event.model
+                self._send_facts(doing=f"asks {model}")
             case ModelExchange():
                 self._dollars += event.dollars or 0.0
                 self._send_facts(dollars=round(self._dollars, 6))
@@ -447,44 +449,58 @@ class Watcher:
         """Send a frame of the run directory, where no live pixels are shown."""
         if not self._link.watched or self.screen() is not None:
             return
-        if png := self.stored(ref):
-            size = {"width": ref.width, "height": ref.height}
-            self._link.send_frame(png, waits=False, test=self._test, x=0, y=0, **size)
+        png = self.stored(ref)
+        if png:
+            self._link.send_frame(
+                png,
+                waits=False,
+                test=self._test,
+                x=0,
+                y=0,
+                width=ref.width,
+                height=ref.height,
+            )
 
     def _send_frames(self) -> None:
-        with suppress(DesktopError):  # the test reports that its desktop is gone
-            self._send_frames_of_desktop()
-
-    def _send_frames_of_desktop(self) -> None:
-        sent = 0
+        sent = 0  # the value of `watched` for which the whole screen was sent
         since = float("-inf")
         due_at = 0.0
-        while not self._is_ended:
-            self._woken.clear()
-            watched = self._link.wait_watched(MIN_INTERVAL_S)
-            screen = self.screen() if watched else None
-            if screen is None or not all(screen.size):
-                self._woken.wait(MIN_INTERVAL_S)
-                continue
-            if clock.monotonic() >= self._hurry_ends_at:
-                self._woken.wait(max(0.0, due_at - clock.monotonic()))
-            if watched != sent:
-                sent = watched
-                since = float("-inf")
-            elif not screen.wait_drawn(since, MIN_INTERVAL_S):
-                continue
-            started_at = clock.monotonic()
-            since, parts = screen.regions_since(since)
-            if len(parts) > MAX_PARTS:
-                box = reduce(Region.joined, (region for region, _ in parts))
-                parts = [(box, screen.part(box))]
-            width, height = screen.size
-            for region, pixels in parts:
-                header = {"x": region.left, "y": region.top}
-                header |= {"width": width, "height": height}
-                png = encode_png(pixels)
-                self._link.send_frame(png, waits=True, test=self._test, **header)
-            finished_at = clock.monotonic()
-            due_at = finished_at + max(
-                MIN_INTERVAL_S, PAUSE_FACTOR * (finished_at - started_at)
+        with suppress(DesktopError):  # the test reports that its desktop is gone
+            while not self._is_ended:
+                self._woken.clear()
+                watched = self._link.wait_watched(MIN_INTERVAL_S)
+                screen = self.screen() if watched else None
+                if screen is None or not all(screen.size):
+                    self._woken.wait(MIN_INTERVAL_S)
+                    continue
+                if clock.monotonic() >= self._hurry_ends_at:
+                    self._woken.wait(max(0.0, due_at - clock.monotonic()))
+                if watched != sent:
+                    sent = watched
+                    since = float("-inf")
+                elif not screen.wait_drawn(since, MIN_INTERVAL_S):
+                    continue
+                started_at = clock.monotonic()
+                since = self._send_changes(screen, since)
+                finished_at = clock.monotonic()
+                pause_s = PAUSE_FACTOR * (finished_at - started_at)
+                due_at = finished_at + max(MIN_INTERVAL_S, pause_s)
+
+    def _send_changes(self, screen: Framebuffer, since: float) -> float:
+        """Send what has changed on a screen since a time; return the time of that."""
+        taken_at, parts = screen.regions_since(since)
+        if len(parts) > MAX_PARTS:
+            box = reduce(Region.joined, [region for region, _ in parts])
+            parts = [(box, screen.part(box))]
+        width, height = screen.size
+        for region, pixels in parts:
+            self._link.send_frame(
+                encode_png(pixels),
+                waits=True,
+                test=self._test,
+                x=region.left,
+                y=region.top,
+                width=width,
+                height=height,
             )
+        return taken_at

@@ -5,6 +5,7 @@ their answers its verdicts.
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -60,7 +61,13 @@ from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.values import fill, value_names
 from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
 from pytest_vnc_use.ui.corrections import Corrections
-from pytest_vnc_use.ui.link import Link, Watcher, base64_of, region_of
+from pytest_vnc_use.ui.link import (
+    Link,
+    Watcher,
+    base64_of,
+    corners_of,
+    region_of,
+)
 
 NOT_RECORDED = "{}, so nothing is recorded"
 NOT_DONE = NOT_RECORDED.format("the user answered that the task is not done")
@@ -102,6 +109,9 @@ class PageUser:
         self._asks_claims = asks_claims
         self._notice = notice
         self._verdicts: dict[str, tuple[str, Region | None]] = {}
+        """The user's verdicts that the judge has not returned yet, by the claim: each
+        with where they see it.
+        """
         self.claims: tuple[str, ...] = ()
         self.masks: tuple[Region, ...] = ()
         """What the user drew in the newest task, to be masked."""
@@ -110,10 +120,10 @@ class PageUser:
         self.undone: Sequence[DoneTask] | None = None
         """What the next attempt repeats, once the user has undone a step."""
         self.repeats: dict[str, DoneTask] = {}
-        """What is repeated of the attempt before in a replay, by the gate at which the
-        user acted.
+        """What a replay repeats of the attempt before, by the gate at which the user
+        acted.
         """
-        self._handed: dict[str, DoneTask] = {}
+        self._done_at: dict[str, DoneTask] = {}
         """What the user did in this replay, by the gate."""
         self.draft: Draft | None = None
         """The draft of the test, if one is kept."""
@@ -141,61 +151,69 @@ class PageUser:
         """
         values = values or {}
         self._values = {name: values[name] for name in value_names(task)}
+        filled_task = fill(task, values)
         shown = [self._hide(fill(claim, values)) for claim in claims]
         draft = self.draft
         due = DoneTask(1, task)
+        notices = [self._notice]
         if draft:
             due = draft.due(self._hide(task), self._values)
-        notices = [self._notice, draft.problem if draft else ""]
-        facts: dict[str, Any] = {
+            notices.append(draft.problem)
+        if not _is_answered(due, shown):
+            due = replace(due, answer=None)
+        places = {}
+        if self.corrections:
+            for claim, text in zip(claims, shown, strict=True):
+                places[text] = self.corrections.place_of(self._hide(claim))
+        facts = {
+            "notice": ". ".join(filter(None, notices)),
             "claims": shown,
             "asks_claims": self._asks_claims,
             "no_undo": self.no_undo,
             "has_draft": draft is not None,
-            "places": {},
+            "places": places,
         }
-        if self.corrections:
-            places = map(self.corrections.place_of, map(self._hide, claims))
-            facts["places"] = dict(zip(shown, places, strict=True))
-        answered = due.answer if _is_answered(due, shown) else None
-        answer, session, end = self._session(
-            fill(task, values),
-            controller,
-            watcher,
-            replace(due, answer=answered),
-            notice=". ".join(filter(None, notices)),
-            **facts,
-        )
-        steps = session.demonstration.steps
-        if draft and answer["kind"] == "undo":
-            self.undone = draft.undone(steps, int(answer.get("keep", len(steps) - 1)))
+        answer, steps, end = self._session(filled_task, controller, watcher, due, facts)
+        kind = answer["kind"]
+        if draft and kind == "undo":
+            keep = int(answer.get("keep", len(steps) - 1))
+            self.undone = draft.undone(steps, keep)
             return "a step was undone"
-        if draft and answer["kind"] == "discard":
+        if draft and kind == "discard":
             draft.discard()
             self._send_draft()
-        elif draft and answer["kind"] == "done":
+        elif draft and kind == "done":
             draft.end(steps, answer)
             self._send_draft()
-        if answer["kind"] != "done" or answer.get("is_done") == "fails":
+        if kind != "done" or answer.get("is_done") == "fails":
             why = answer.get("text")
             return NOT_RECORDED.format(why) if why else NOT_DONE
-        if self.corrections:
-            # corrections of an earlier draft are in the test by now
-            texts = [
-                self.corrections.format(claim, new)
-                for claim, new in answer.get("corrected", {}).items()
-                if claim in shown
-            ]
-            if texts:
-                raise SettingsError(_CORRECTED.format("; ".join(texts)))
-        self._keep(fill(task, values), answer)
-        recorded = self._recorded(task, session, end)
-        for mark in map(_marked, answer.get("values", ())):
+        self._check_corrected(answer, shown)
+        self._keep(filled_task, answer)
+        recorded = self._recorded(task, steps, end)
+        for sent in answer.get("values", ()):
+            mark = _marked(sent)
             # it was marked on the screen before the step that followed
             later = [step.screen for step in steps[mark.after :] if step.screen]
-            on = later[0] if later else end
-            recorded = with_value(recorded, mark.value, mark.region, on)
+            screen = later[0] if later else end
+            recorded = with_value(recorded, mark.value, mark.region, screen)
         return recorded
+
+    def _check_corrected(
+        self, answer: Mapping[str, Any], claims: Sequence[str]
+    ) -> None:
+        """Raise SettingsError, which states how the test must read, if the user has
+        corrected the text of one of these claims.
+        """
+        if not self.corrections:
+            return
+        texts = []
+        for claim, new in answer.get("corrected", {}).items():
+            # corrections of an earlier draft are in the test by now
+            if claim in claims:
+                texts.append(self.corrections.format(claim, new))
+        if texts:
+            raise SettingsError(_CORRECTED.format("; ".join(texts)))
 
     def keep_draft(self, runs_dir: Path) -> Draft:
         """Keep what the user does as a draft of the test's recording; return it."""
@@ -226,37 +244,38 @@ class PageUser:
 
         `due` are the locations that are left. Raises as `record` does.
         """
-        facts: dict[str, Any] = {
+        facts = {
+            "notice": "",
             "claims": [],
             "asks_claims": False,
             "no_undo": self.no_undo,
             "by_hand": self._facts_of(due),
         }
-        _, here = next(iter(due.values()))
-        gate = self.gate_name(here)
-        new = DoneTask(len(self._handed), gate)
-        former = self.repeats.pop(gate, new)
-        answer, session, end = self._session(
-            task, controller, watcher, former, notice="", **facts
-        )
-        steps = tuple(map(replace, session.demonstration.steps))
+        _, screen = next(iter(due.values()))
+        gate = self.gate_name(screen)
+        done = DoneTask(len(self._done_at), gate)
+        former = self.repeats.pop(gate, done)
+        answer, steps, end = self._session(task, controller, watcher, former, facts)
+        # copies, since `_recorded` joins the pieces of a secret in place
+        copies = [replace(step) for step in steps]
         if answer["kind"] == "undo":
-            kept = steps[: int(answer["keep"])]
-            self._handed[gate] = replace(new, steps=kept)
-            self.undone = tuple(self._handed.values())
+            copies = copies[: int(answer["keep"])]
+            self._done_at[gate] = replace(done, steps=copies)
+            self.undone = tuple(self._done_at.values())
             return "a step was undone"
-        self._handed[gate] = replace(new, steps=steps, answer=answer)
+        self._done_at[gate] = replace(done, steps=copies, answer=answer)
         if answer["kind"] != "done":
             why = str(answer.get("text", "")) or "it was not continued by hand"
             if steps:
                 raise Inconclusive(_LEFT.format(count_of(len(steps), "step"), why))
             return why
-        if stop := answer.get("stop"):
+        stop = answer.get("stop")
+        if stop:
             self._link.stop_before(self._test, str(stop))
         until = answer.get("until")
         if until is not None:
             until = int(until)
-        return ByHand(self._recorded(task, session, end), until)
+        return ByHand(self._recorded(task, steps, end), until)
 
     def choose(self, title: str, now: Frame, choices: Locations) -> int | None:
         """Have the user choose where a recording continues from the screen now; return
@@ -314,11 +333,11 @@ class PageUser:
         gate = self.gate_name(screen)
         return gate in self.repeats or self._link.take_stop(self._test, gate)
 
-    def _recorded(self, task: str, session: ManualSession, end: Screen) -> Segment:
-        steps = recorded_steps(
-            session.demonstration.steps, self._declared, self._ambient
-        )
-        return Segment(task=task, planner=MANUAL, steps=steps, end=end)
+    def _recorded(
+        self, task: str, steps: Sequence[DemonstratedAction], end: Screen
+    ) -> Segment:
+        recorded = recorded_steps(steps, self._declared, self._ambient)
+        return Segment(task=task, planner=MANUAL, steps=recorded, end=end)
 
     def _session(
         self,
@@ -326,32 +345,35 @@ class PageUser:
         controller: Controller,
         watcher: Watcher,
         due: DoneTask,
-        **facts: Any,
-    ) -> tuple[dict[str, Any], ManualSession, Screen]:
-        """Have the page show the desktop, and take its input; return its answer, the
-        session and the screen then.
+        facts: Mapping[str, Any],
+    ) -> tuple[dict[str, Any], list[DemonstratedAction], Screen]:
+        """Have the page show the desktop, with these facts, and take its input; return
+        its answer, the steps and the screen then.
 
         First repeat what is `due`; if that was all of a task, it has an answer.
         """
         desktop = leasing.vnc_behind(controller)
-        hidden = controller if isinstance(controller, RedactingController) else None
+        redacting: RedactingController | None = None
+        if isinstance(controller, RedactingController):
+            redacting = controller.over(desktop)
         session = ManualSession(
             desktop,
             self._notify,
             self._elements_of,
-            hidden and hidden.over(desktop),
+            redacting,
             self._show_steps,
             self._keep_draft,
         )
+        screen: Framebuffer | _RedactedScreen = desktop.screen
+        if isinstance(controller, RedactingController):
+            shown = controller.over(desktop)
+            screen = _RedactedScreen(shown, session.lock, desktop.screen)
         steps = session.demonstration.steps
-        self._shown = _ShownSteps(steps, str(facts["notice"]))
+        self._shown = _ShownSteps(steps, facts["notice"])
         size = desktop.size
         inbox = _Inbox(session, size, self._secrets, self._notify, watcher.hurry)
         if self.draft:
             inbox.on_marked = self.draft.mark
-        screen: Framebuffer | _RedactedScreen = desktop.screen
-        if hidden:
-            screen = _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen)
         stable_screen(desktop)  # so that moving parts are known from the start
         question = {
             "about": "record",
@@ -361,40 +383,41 @@ class PageUser:
             "values": dict(self._values),
             "steps": [],
             "crops": {},
-            "marked": [
-                {
-                    "box": list(vars(mark.region).values()),
-                    "claim": mark.claim,
-                    "value": mark.value,
-                    "after": mark.after,
-                }
-                for mark in due.marked
-            ],
+            "marked": [_facts_of_mark(mark) for mark in due.marked],
             **facts,
         }
         with (
-            _shown(watcher, screen),
-            self._link.asking(inbox.receive, **question) as number,
+            _watching(watcher, screen),
+            self._link.asking(inbox.receive, **question) as question_id,
         ):
-            self._shown.question = number
+            self._shown.question = question_id
             if due.steps:
-                inbox.is_closed = True
-                count = count_of(len(due.steps), "step")
-                self._update_page(f"repeating {count} on a fresh desktop")
-                masks = [mark.region for mark in due.marked if not mark.claim]
-                is_repeated = session.repeat(due.steps, tuple(masks))
-                inbox.is_closed = False
-                if self.draft:
-                    self.draft.note_repeated(steps)
-                if is_repeated:
-                    self._update_page(str(facts["notice"]))
-                if is_repeated and due.answer:
-                    inbox.receive(due.answer)
+                self._repeat(due, session, inbox, facts["notice"])
             try:
                 end = session.run()
             finally:  # after Ctrl-C too
                 self._keep_draft(steps)
-        return inbox.answer, session, end
+        return inbox.answer, steps, end
+
+    def _repeat(
+        self, due: DoneTask, session: ManualSession, inbox: _Inbox, notice: str
+    ) -> None:
+        """Repeat the steps of a task, and answer as the user did at its end. The page
+        shows the notice once all were repeated.
+        """
+        inbox.is_closed = True
+        count = count_of(len(due.steps), "step")
+        self._update_page(f"repeating {count} on a fresh desktop")
+        masks = [mark.region for mark in due.marked if not mark.claim]
+        is_repeated = session.repeat(due.steps, tuple(masks))
+        inbox.is_closed = False
+        if self.draft:
+            self.draft.note_repeated(session.demonstration.steps)
+        if not is_repeated:
+            return
+        self._update_page(notice)
+        if due.answer:
+            inbox.receive(due.answer)
 
     def _show_steps(self, steps: Sequence[DemonstratedAction]) -> None:
         captions = [self._caption(step) for step in steps]
@@ -422,8 +445,8 @@ class PageUser:
         """Return the verdict that the user gave when the task was done, else ask.
         Raises ProductFailed for a denial.
         """
-        answered = self._verdicts.pop(self._hide(claim), None)
-        kind, region = answered or self._ask(claim, frame)
+        verdict = self._verdicts.pop(self._hide(claim), None)
+        kind, region = verdict or self._ask(claim, frame)
         if kind == "fails":
             raise ProductFailed(f"{NOT_HOLDING}\n  claim: {claim}")
         if kind == "holds":
@@ -446,23 +469,26 @@ class PageUser:
         claims.
         """
         regions = answer.get("regions", {})
-        for claim, verdict in answer.get("verdicts", {}).items():
-            self._verdicts[str(claim)] = str(verdict), region_of(regions.get(claim))
+        for claim, kind in answer.get("verdicts", {}).items():
+            region = region_of(regions.get(claim))
+            self._verdicts[str(claim)] = (str(kind), region)
         end_state = self._hide(end_state_claim(task))
-        self._verdicts[end_state] = str(answer.get("is_done")), None
+        self._verdicts[end_state] = (str(answer.get("is_done")), None)
         self.masks = tuple(Region(*map(int, box)) for box in answer.get("masks", ()))
         claims = [str(claim).strip() for claim in answer.get("claims", ())]
         self.claims = tuple(filter(None, claims))
 
-    def _caption(self, action: DemonstratedAction) -> str:
-        done = action.action
-        if isinstance(done, TypeText):
-            done = named(TypeText(self._hide(done.text)), self._values)
-        text = self._hide(format_caption(done, action.elements))
-        return text if action.is_exact else text + INEXACT
+    def _caption(self, step: DemonstratedAction) -> str:
+        action = step.action
+        if isinstance(action, TypeText):
+            action = named(TypeText(self._hide(action.text)), self._values)
+        caption = self._hide(format_caption(action, step.elements))
+        return caption if step.is_exact else caption + INEXACT
 
     def _hide(self, text: str) -> str:
-        return self._ambient.hide(self._declared.hide(text))
+        """Return a text without secrets."""
+        declared = self._declared.hide(text)
+        return self._ambient.hide(declared)
 
 
 @dataclass(eq=False)
@@ -490,8 +516,8 @@ class _ShownSteps:
 
 
 def _is_answered(due: DoneTask, claims: Sequence[str]) -> bool:
-    """Return whether the answer at the end of a task that is repeated is one to these
-    claims, and says that all holds.
+    """Return whether the user has answered at the end of a task that it is done, and
+    that each of these claims holds.
     """
     answer = due.answer
     if not answer or answer.get("is_done") != "holds":
@@ -499,21 +525,24 @@ def _is_answered(due: DoneTask, claims: Sequence[str]) -> bool:
     return answer.get("verdicts") == dict.fromkeys(claims, "holds")
 
 
-def _crop(action: DemonstratedAction) -> str:
-    """Return an image of the place that an action acts on, which has no name; "" where
-    it acts on none.
+def _crop(step: DemonstratedAction) -> str:
+    """Return an image around the point that a step acts at; "" where it acts at none,
+    or its target has a name.
     """
-    places = points(action.action)
-    if any(action.elements) or not action.screen or not places:
+    targets = points(step.action)
+    if any(step.elements) or not step.screen or not targets:
         return ""
-    pixels = action.screen.pixels()
+    pixels = step.screen.pixels()
     height, width = pixels.shape
-    seen = around(places[0], (width, height)).part_of(pixels)
-    return base64_of(encode_png(np.ascontiguousarray(seen)))
+    crop = around(targets[0], (width, height)).part_of(pixels)
+    return base64_of(encode_png(np.ascontiguousarray(crop)))
 
 
 @contextmanager
-def _shown(watcher: Watcher, screen: Framebuffer | _RedactedScreen) -> Iterator[None]:
+def _watching(
+    watcher: Watcher, screen: Framebuffer | _RedactedScreen
+) -> Iterator[None]:
+    """Have the page show a screen."""
     before = watcher.screen
     watcher.screen = lambda: cast("Framebuffer", screen)
     try:
@@ -542,8 +571,8 @@ class _Inbox:
         self._on_input = on_input
         self.answer: dict[str, Any] = {"kind": "no"}
         self._delay_s = math.inf
-        """The shortest time so far from an event, by the page's clock, to its arrival,
-        by this one: the difference of the clocks.
+        """The shortest time so far between an event, by the page's clock, and its
+        arrival, by this clock. It is the difference of the clocks, and a little more.
         """
         self.is_closed = False
         """Whether input is dropped, while steps are repeated."""
@@ -563,13 +592,13 @@ class _Inbox:
             return
         if self.is_closed:
             return
-        # A delay on the way to here must not make a click a button that is held down.
+        # a delay in the network must not turn a click into a button that is held down
         if "at" in message:
             self._delay_s = min(self._delay_s, at_s - message["at"] / 1000)
             at_s = message["at"] / 1000 + self._delay_s
         self._on_input()
         try:
-            for motion in self._motions(*message["event"]):
+            for motion in self._motions(kind, *values):
                 self._session.receive(motion, at_s)
         except (ActionError, KeyError) as exc:  # KeyError: no secret of this test
             self._notify(f"not done: {exc}")
@@ -611,10 +640,23 @@ class _Inbox:
 
     def _at(self, x: float, y: float) -> tuple[int, int]:
         width, height = self._size
-        return min(max(int(x), 0), width - 1), min(max(int(y), 0), height - 1)
+        column = min(max(int(x), 0), width - 1)
+        row = min(max(int(y), 0), height - 1)
+        return column, row
+
+
+def _facts_of_mark(mark: Marked) -> dict[str, Any]:
+    """Return what the page shows of a region that the user has marked."""
+    return {
+        "box": corners_of(mark.region),
+        "claim": mark.claim,
+        "value": mark.value,
+        "after": mark.after,
+    }
 
 
 def _marked(sent: Mapping[str, Any]) -> Marked:
+    """Return a region that the user has marked, as the page has sent it."""
     return Marked(
         Region(*map(int, sent["box"])),
         str(sent.get("claim", "")),
@@ -641,14 +683,13 @@ def key_name(key: str, code: str, *, is_chord: bool) -> str:
 
 def _typed(text: str) -> Iterator[Motion]:
     """Yield what types a text: an Enter and a tab are separate keys."""
-    for number, text_line in enumerate(text.replace("\r\n", "\n").split("\n")):
-        if number:
+    for piece in re.split("([\n\t])", text.replace("\r\n", "\n")):
+        if piece == "\n":
             yield KeyDown("return")
-        for column, piece in enumerate(text_line.split("\t")):
-            if column:
-                yield KeyDown("tab")
-            if piece:
-                yield TypeText(piece)
+        elif piece == "\t":
+            yield KeyDown("tab")
+        elif piece:
+            yield TypeText(piece)
 
 
 class _RedactedScreen:

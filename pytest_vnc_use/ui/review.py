@@ -1,34 +1,38 @@
-"""The drifts and heals of a CI job, from its run directories: in groups, each accepted
-from CI's frames.
+"""The findings of a CI job, read from its run directories: drifts, transients and heals
+in groups, each group with one answer.
 
-Of each test in a directory the newest attempt counts.
+Of each test the newest attempt counts. Its run drifted at one gate, and only that gate
+is accepted, with the frame from CI: what comes after it is unknown until the test is
+replayed. Drifts are a group if at the same place the recorded pixels are equal, and
+those now are too. A heal is a proposal, accepted or rejected as a whole recording.
 
-A run reached one gate that stayed closed, and only that gate is accepted; what comes
-after it is unknown until the test is replayed. Drifts with identical pixels recorded
-and now, at the same place, are one group and get one answer. What a model did at a
-drift in CI is a proposal: the whole recording as it would be, accepted or not. Run
-directories may come from an untrusted source: a recording is changed only within this
-directory, only where it exists, and only if it still has the screen that CI compared
-with.
+Run directories may come from an untrusted source. So a recording is changed only within
+this directory, only where it exists, and only if it still has the screen that CI
+compared with.
 """
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar, Union
 
 import numpy as np
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import boxes_of
-from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
+from pytest_vnc_use.errors import (
+    RecordingError,
+    RunDirectoryError,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.files import explain_unreadable, read_regular
 from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.plain_text import count_of
@@ -77,37 +81,40 @@ MAX_UNPACKED = 4_000_000_000
 
 @dataclass(eq=False)
 class JobDrift:
-    """One gate that stayed closed in CI: the recording's file and text then, the place
-    in it, and what was seen, by which tests: several in a named recording.
+    """One gate that stayed closed in CI, in one test, or in several with a named
+    recording.
+
+    `path` is the recording, with the text that it had then. `segment` and `step` are
+    the place of the gate in it, and `seen` is the screen in CI.
     """
 
     tests: list[str]
     problem: str
     path: Path
     text: bytes
-    run: int
+    segment: int
     step: int
     seen: Pixels
     name: str = ""
     """The name of the recording, if several tests share it."""
     is_shared: bool = False
-    """Whether several tests may meet it: by the recording's name, or with other values."""
+    """Whether several tests may reach the gate: the recording has a name, or values."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """The values that were other than recorded, with what they were."""
-    diff = ""
-    note = (
+    """The values that differed from the recorded ones, each with both as text."""
+    diff: ClassVar[str] = ""
+    note: ClassVar[str] = (
         "Accept changes the one gate that CI reached in each test. Replay these then runs"
         " the tests, up to the next difference."
     )
 
     def is_at(self, other: JobDrift) -> bool:
         """Return whether another drift is at the same gate of the same recording."""
-        here = (self.path, self.run, self.step)
-        return here == (other.path, other.run, other.step)
+        here = (self.path, self.segment, self.step)
+        return here == (other.path, other.segment, other.step)
 
     @property
     def test(self) -> str:
-        """The test, or the recording that several share, with their number."""
+        """The test; for several, their number and the recording's name or one test."""
         count = len(self.tests)
         if self.name:
             return f"{self.name}, in {count_of(count, 'test')}"
@@ -115,7 +122,7 @@ class JobDrift:
             return f"{self.tests[0]}, and {count - 1} with other values"
         return self.tests[0]
 
-    def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
+    def read_gate(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
         """Return the recording as it is now, the gate's screen in it, the gate, and
         where the step acts.
 
@@ -123,54 +130,61 @@ class JobDrift:
         """
         recording = load(self.path)
         assert recording
-        run = recording.segments[self.run]
-        before = recording.segments[self.run - 1].steps if self.run else ()
-        last_screen = before[-1].screen if before else None
-        gate = gate_to(run, self.step, recording.masks, last_screen)
-        return recording, run.screens[self.step], gate, run.points_at(self.step)
+        segment = recording.segments[self.segment]
+        last_screen = None
+        if self.segment:
+            before = recording.segments[self.segment - 1]
+            if before.steps:
+                last_screen = before.steps[-1].screen
+        gate = gate_to(segment, self.step, recording.masks, last_screen)
+        return recording, segment.screens[self.step], gate, segment.points_at(self.step)
 
     def ask(self, reviewer: Reviewer, directory: RunDirectory) -> Answer:
         """Have the reviewer answer as in a replay; return the answer. Raises
         RecordingError.
         """
-        recording, screen, gate, due = self.opened()
+        recording, screen, gate, due = self.read_gate()
         test = ReviewedTest(reviewer, self.test, directory=directory)
         review = Review(test, recording)
         answer = Answer("accept")
-        if mismatch := review.with_accepted(gate, self.seen, due).mismatch(self.seen):
+        mismatch = review.with_accepted(gate, self.seen, due).mismatch(self.seen)
+        if mismatch:
             mismatch = explained(mismatch, gate, self.seen)
             answer = review.ask(
                 gate,
                 frame_of(self.seen),
                 replace(mismatch, problem=self.problem),
-                recording.segments[self.run],
+                recording.segments[self.segment],
                 self.step,
                 values=self.values,
             )
-        if answer.kind == "accept":
-            still = review.with_accepted(gate, self.seen, due).mismatch(self.seen)
-            # with other values one difference is asked about after the other
-            if still and (answer.moved or not self.values):
-                problem = answer.moved or still.problem
-                return Answer("no", f"it cannot be accepted: {problem}")
-            review.note(screen, gate, self.seen, due)
-            save(self.path, review.accepted(recording))
-        elif answer.kind == "mask":
-            add_masks(self.path, review.masks)
-        elif answer.kind == "mask_gate":
-            for gate_name, masks in review.masks_at.items():
-                add_masks(self.path, masks, gate_name)
-        elif answer.kind == "value":
-            for gate_name, shown in review.values_at.items():
-                regions = [value.region for value in shown]
-                add_values(self.path, answer.text, regions, gate_name)
+        match answer.kind:
+            case "accept":
+                left = review.with_accepted(gate, self.seen, due).mismatch(self.seen)
+                # with other values one difference is asked about after the other
+                if left and (answer.moved or not self.values):
+                    problem = answer.moved or left.problem
+                    return Answer("no", f"it cannot be accepted: {problem}")
+                review.note(screen, gate, self.seen, due)
+                save(self.path, review.accepted(recording))
+            case "mask":
+                add_masks(self.path, review.masks)
+            case "mask_gate":
+                for gate_name, masks in review.masks_at.items():
+                    add_masks(self.path, masks, gate_name)
+            case "value":
+                for gate_name, shown in review.values_at.items():
+                    regions = [value.region for value in shown]
+                    add_values(self.path, answer.text, regions, gate_name)
+            case _:
+                pass  # nothing is written
         return answer
 
 
 @dataclass(eq=False)
 class Heal:
-    """What a model did at a drift in CI: the recording's file and text then, and the
-    recording as it proposes it.
+    """What a model did at a drift in CI: `healed` is the recording that it proposes for
+    the one at `path`, which had the text then.
     """
 
     test: str
@@ -179,7 +193,7 @@ class Heal:
     text: bytes
     healed: Recording
     diff: str
-    note = ""
+    note: ClassVar[str] = ""
 
     @property
     def tests(self) -> list[str]:
@@ -192,7 +206,7 @@ class Heal:
         """
         recording = load(self.path)
         assert recording
-        steps, was, now = _first_other(recording, self.healed)
+        steps, was, now = _first_difference(recording, self.healed)
         boxes = tuple(boxes_of(differing(was.pixels(), now.pixels())))
         frame = frame_of(now.pixels())
         images = images_of(directory, was.pixels(), frame, boxes, ())
@@ -202,12 +216,18 @@ class Heal:
             accepted = Accepted(by=user_name(), at=at, steps=steps)
 
             def with_history(screen: Screen) -> Screen:
-                new = (accepted,) if screen is now else ()
-                return screen.model_copy(update={"history": (*screen.history, *new)})
+                if screen is not now:
+                    return screen
+                history = (*screen.history, accepted)
+                return screen.model_copy(update={"history": history})
 
             healed = with_screens(self.healed, with_history)
             save(self.path, healed.model_copy(update={"masks": recording.masks}))
         return answer
+
+
+JobFinding = Union[JobDrift, JobTransient, Heal]
+"""What a reviewer answers about a run in CI."""
 
 
 @dataclass(eq=False)
@@ -216,11 +236,14 @@ class Group:
     test.
     """
 
-    drifts: list[JobDrift | JobTransient | Heal] = field(default_factory=list)
-    question: Question | None = None
+    findings: list[JobFinding]
+    question: Question
+    """What is asked about the first of them, whose images are shown."""
     differences: frozenset[str] = frozenset()
     """The name of each difference; none of a heal."""
     results: dict[str, str] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    """The tests whose recording has the answer."""
 
 
 class CiReview:
@@ -234,40 +257,27 @@ class CiReview:
         self.left_out: list[str] = []
         """Why a drift cannot be shown, a line each."""
         self.rounds = Rounds(Path(self._temporary.name, "rounds"))
-        self._directory = RunDirectory.create(
-            Path(self._temporary.name, "questions"), "review"
-        )
+        questions = Path(self._temporary.name, "questions")
+        self._directory = RunDirectory.create(questions, "review")
+        self._healed = set[Path]()
+        """The recordings of which a heal is shown."""
+        self._gates = set[tuple[Path, int, int]]()
+        """The gates of which a drift is shown: each by the recording, the segment and
+        the step.
+        """
         try:
             directories = self._directories(source)
         except SettingsError:
             self.close()
             raise
-        self._locations = set[tuple[Path, int, int]]()
-        newest: dict[tuple[Path, str], FinishedTest] = {}
-        unrepeated = set[tuple[Path, str]]()
-        for path in directories:
-            is_unrepeated = False
-            try:
-                if ended := read_finished_test(path):
-                    test = (path.parent, ended.test)
-                    if ended.is_rehearsal:
-                        if ended.is_bad and test not in newest:
-                            unrepeated.add(test)
-                        continue
-                    if newest.setdefault(test, ended) != ended:
-                        continue  # of an earlier attempt or session
-                    is_unrepeated = test in unrepeated
-                self._add_run(path, is_unrepeated=is_unrepeated)
-            except (VncUseError, OSError) as exc:
-                self.left_out.append(f"{path.name}: {exc}")
-        for number, group in self.groups.items():
-            assert group.question
-            tests = chain.from_iterable(drift.tests for drift in group.drifts)
-            self.rounds.add(number, group.question, group.differences, tests)
+        self._add_runs(directories)
+        for name, group in self.groups.items():
+            tests = chain.from_iterable(finding.tests for finding in group.findings)
+            self.rounds.add(name, group.question, group.differences, tests)
 
     def _directories(self, source: Path) -> list[Path]:
         """Return the run directories, the newest first. Raises SettingsError."""
-        runs = self._unpacked(source) if source.is_file() else source
+        runs = self._unpack(source) if source.is_file() else source
         directories = {trace.parent for trace in runs.rglob("trace.jsonl")}
         if not directories:
             raise SettingsError(
@@ -276,32 +286,52 @@ class CiReview:
             )
         return sorted(directories, reverse=True)
 
+    def _add_runs(self, directories: Iterable[Path]) -> None:
+        """Add the runs of the newest attempt at each test, and those of no test."""
+        newest: dict[tuple[Path, str], FinishedTest] = {}
+        unrepeated = set[tuple[Path, str]]()
+        for path in directories:
+            try:
+                result = read_finished_test(path)
+                if result is None:
+                    self._add_run(path, is_unrepeated=False)
+                    continue
+                test = (path.parent, result.test)
+                if result.is_rehearsal:
+                    if result.is_bad and test not in newest:
+                        unrepeated.add(test)
+                    continue
+                # all runs of one attempt have the same result
+                if newest.setdefault(test, result) == result:
+                    self._add_run(path, is_unrepeated=test in unrepeated)
+            except (VncUseError, OSError) as exc:
+                self.left_out.append(f"{path.name}: {exc}")
+
     def _add_run(self, path: Path, *, is_unrepeated: bool) -> None:
-        """Add the heal and the drift of one run, unless an earlier one was at the same
-        place.
+        """Add what one run shows, but no second heal of a recording, and no second drift
+        at a gate, unless several tests may meet it.
         """
-        for heal in _heals_of(path):
+        trace = read_trace(path)
+        heal = _heal_of(trace)
+        if heal and heal.path not in self._healed:
             if is_unrepeated:
                 heal.problem += "; what the model did did not repeat in its rehearsal"
-            place = (heal.path, -1, -1)
-            if place not in self._locations:
-                self._locations.add(place)
-                group = Group([heal], self._question(heal))
-                self.groups[f"heal {len(self._locations)}"] = group
-        for drift in _drifts_of(path):
-            place = (drift.path, drift.run, drift.step)
-            if drift.is_shared or place not in self._locations:
-                self._locations.add(place)
-                self._add(drift)
-        trace = read_trace(path)
+            self._healed.add(heal.path)
+            group = Group([heal], self._question(heal))
+            self.groups[f"heal {len(self._healed)}"] = group
+        drift = _drift_of(trace)
+        if drift:
+            gate = (drift.path, drift.segment, drift.step)
+            if drift.is_shared or gate not in self._gates:
+                self._gates.add(gate)
+                self._add_drift(drift)
         # after a drift, each may be a part of that
         if trace.started.test_id and trace.transients and not trace.drifts:
-            directory = RunDirectory.open(path)
-            file = _file_of(trace.started)
-            for transient in transients_of(directory, trace, file):
+            for transient in transients_of(trace, _file_of(trace.started)):
                 self._add_transient(transient)
 
-    def _unpacked(self, source: Path) -> Path:
+    def _unpack(self, source: Path) -> Path:
+        """Unpack a zip of run directories; return where. Raises SettingsError."""
         target = Path(self._temporary.name, "runs")
         try:
             with zipfile.ZipFile(source) as packed:
@@ -319,51 +349,52 @@ class CiReview:
             raise SettingsError(f"{str(source)!r} {problem}") from exc
         return target
 
-    def _add(self, drift: JobDrift) -> None:
-        """Add a drift to its group; the first of a group is the one whose images are
-        shown.
-        """
-        recording, _, gate, _ = drift.opened()
+    def _add_drift(self, drift: JobDrift) -> None:
+        """Add a drift to its group: those with the same pixels at the same place."""
+        recording, _, gate, _ = drift.read_gate()
         mismatch = gate.mismatch(drift.seen)
         boxes = mismatch.boxes if mismatch else ()
         if not boxes:
             self.left_out.append(f"{drift.test}: {drift.problem}")
             return
-        known = self.rounds.differences
-        known.learn_carets(recording)
-        differences = [known.name(box, gate.expected, drift.seen) for box in boxes]
-        number = hashlib.sha256("".join(differences).encode()).hexdigest()[:16]
-        group = self.groups.setdefault(number, Group())
-        group.differences = frozenset(differences)
-        for other in group.drifts:
+        differences = self.rounds.differences
+        differences.learn_carets(recording)
+        names = [differences.name(box, gate.expected, drift.seen) for box in boxes]
+        name = hashlib.sha256("".join(names).encode()).hexdigest()[:16]
+        group = self.groups.get(name)
+        if group is None:
+            question = self._question(drift)
+            self.groups[name] = Group([drift], question, frozenset(names))
+            return
+        for other in group.findings:
             if isinstance(other, JobDrift) and other.is_at(drift):
                 other.tests += drift.tests
                 return
-        group.drifts.append(drift)
-        if group.question is None:
-            group.question = self._question(drift)
+        group.findings.append(drift)
 
     def _add_transient(self, transient: JobTransient) -> None:
         """Add a transient to its group: those with the same pixels at the same place."""
         for group in self.groups.values():
-            for other in group.drifts:
+            for other in group.findings:
                 if isinstance(other, JobTransient) and other.join(transient):
                     return
-        (seen,) = transient.frames
+        seen = transient.frames[0]
         difference = self.rounds.differences.name(transient.region, seen, seen)
-        group = self.groups.setdefault(f"transient {difference[:16]}", Group())
-        group.drifts.append(transient)
-        if group.question is None:
-            group.question = self._question(transient)
+        name = f"transient {difference[:16]}"
+        if name in self.groups:
+            self.groups[name].findings.append(transient)
+        else:
+            self.groups[name] = Group([transient], self._question(transient))
 
-    def _question(self, drift: JobDrift | JobTransient | Heal) -> Question:
+    def _question(self, finding: JobFinding) -> Question:
+        """Return what is asked about a finding, without an answer."""
         questions: list[Question] = []
 
         def ask(question: Question) -> Answer:
             questions.append(question)
             return NO
 
-        drift.ask(Reviewer(ask), self._directory)
+        finding.ask(Reviewer(ask), self._directory)
         return questions[0]
 
     def image(self, name: str) -> Path | None:
@@ -377,21 +408,20 @@ class CiReview:
     def facts(self) -> dict[str, Any]:
         """Return what the page shows."""
         groups = self.rounds.group_facts()
-        for number, group in self.groups.items():
-            assert group.question
+        for name, group in self.groups.items():
             tests = [
                 {
-                    "test": drift.test,
-                    "replayed": drift.tests,
-                    "problem": drift.problem,
-                    "result": group.results.get(drift.test, ""),
+                    "test": finding.test,
+                    "replayed": finding.tests,
+                    "problem": finding.problem,
+                    "result": group.results.get(finding.test, ""),
                 }
-                for drift in group.drifts
+                for finding in group.findings
             ]
-            first = group.drifts[0]
+            first = group.findings[0]
             facts = {
                 **facts_of(group.question),
-                "id": number,
+                "id": name,
                 "about": "ci",
                 "diff": first.diff,
                 "transient": isinstance(first, JobTransient),
@@ -409,7 +439,7 @@ class CiReview:
 
     def answer(
         self,
-        number: str,
+        name: str,
         kind: AnswerKind,
         text: str,
         shown: Collection[str] | None = None,
@@ -418,53 +448,56 @@ class CiReview:
         beside its test. About a group of a round, note it, with the actions that were
         `shown`.
         """
-        if number not in self.groups:
-            self.rounds.answer(number, kind, text, shown)
+        if name not in self.groups:
+            self.rounds.answer(name, kind, text, shown)
             return
-        group = self.groups[number]
-        reviewer = Reviewer(lambda question: Answer(kind, text))
-        for drift in group.drifts:
-            if group.results.get(drift.test, "").startswith(("accepted", "masked")):
+        group = self.groups[name]
+        answer = Answer(kind, text)
+        reviewer = Reviewer(lambda question: answer)
+        for finding in group.findings:
+            if finding.test in group.written:
                 continue
-            result = self._written(drift, reviewer, kind, text)
-            if result.startswith(("accepted", "masked")):
-                self._note_written(drift)
-            group.results[drift.test] = result
-            if not result.startswith("refused"):
-                self.rounds.answer(number, kind, text)
+            if kind in ("bug", "no"):
+                group.results[finding.test] = format_result(answer)
+                self.rounds.answer(name, kind, text)
+                continue
+            try:
+                result = self._write(finding, reviewer, kind)
+            except (VncUseError, OSError) as exc:
+                group.results[finding.test] = f"refused: {exc}"
+                continue
+            self._note_written(finding)
+            group.written.add(finding.test)
+            group.results[finding.test] = result
+            self.rounds.answer(name, kind, text)
 
-    def _note_written(self, drift: JobDrift | JobTransient | Heal) -> None:
-        """Note that this review has changed a recording: its other drifts are those of
-        the new text. What a model proposes replaces the whole, so it stays refused.
+    def _note_written(self, finding: JobFinding) -> None:
+        """Note that this review has changed a recording, so that its other findings are
+        not refused for that. A heal still is: it would replace the whole recording.
         """
-        new = read_regular(drift.path)
+        new = read_regular(finding.path)
         for group in self.groups.values():
-            for other in group.drifts:
-                is_same = other.path == drift.path and other.text == drift.text
-                if not isinstance(other, Heal) and is_same and other is not drift:
+            for other in group.findings:
+                is_same = other.path == finding.path and other.text == finding.text
+                if not isinstance(other, Heal) and is_same and other is not finding:
                     other.text = new
 
-    def _written(
+    def _write(
         self,
-        drift: JobDrift | JobTransient | Heal,
+        finding: JobFinding,
         reviewer: Reviewer,
         kind: AnswerKind,
-        text: str,
     ) -> str:
-        if kind == "bug":
-            return f"a bug: {text}"
-        if kind == "no":
-            return "left as it is"
-        try:
-            if read_regular(drift.path) != drift.text:
-                return "refused: the recording has changed since; replay the test"
-            answer = drift.ask(reviewer, self._directory)
-        except (VncUseError, OSError) as exc:
-            return f"refused: {exc}"
+        """Write the reviewer's answer into a recording; return what became of the
+        finding. Raises RecordingError, OSError where it is refused.
+        """
+        if read_regular(finding.path) != finding.text:
+            raise RecordingError("the recording has changed since; replay the test")
+        answer = finding.ask(reviewer, self._directory)
         # "accept" also where an earlier answer has settled it
         if answer.kind not in (kind, "accept"):
             why = answer.text or "its target has moved, so record the test again"
-            return f"refused: {why}"
+            raise RecordingError(why)
         return format_result(answer)
 
     def close(self) -> None:
@@ -472,54 +505,52 @@ class CiReview:
         self._temporary.cleanup()
 
 
-def _drifts_of(path: Path) -> Iterator[JobDrift]:
-    """Yield the drift that ended a run of a test; none at which a model continued."""
-    trace = read_trace(path)
-    last = [drift for drift in trace.drifts if not drift.healed and not drift.claim]
-    if not trace.started.test_id or not last:
-        return
-    drift = last[-1]
-    file = _file_of(trace.started)
+def _drift_of(trace: Trace) -> JobDrift | None:
+    """Return the drift that ended a run of a test; None if a model continued there, or
+    nothing drifted.
+    """
+    started = trace.started
+    drifts = [drift for drift in trace.drifts if not drift.healed and not drift.claim]
+    if not started.test_id or not drifts:
+        return None
+    drift = drifts[-1]
+    file = _file_of(started)
     text = read_regular(file)
     recording = load(file)
     assert recording
-    directory = RunDirectory.open(path)
+    directory = RunDirectory.open(trace.path)
     recorded = pixels_of(directory.load_png(drift.recorded))
     seen = pixels_of(directory.load_png(drift.seen))
     done = _done_before(trace, drift)
-    for number, run in enumerate(recording.segments):
-        if run.task != trace.started.task or done > len(run.steps):
+    for number, segment in enumerate(recording.segments):
+        if segment.task != started.task or done > len(segment.steps):
             continue
-        if np.array_equal(run.screens[done].pixels(), recorded):
-            tests = [trace.started.test_id]
-            name = trace.started.recording
-            yield JobDrift(
-                tests,
-                drift.problem,
-                file,
-                text,
-                number,
-                done,
-                seen,
-                name,
-                is_shared=bool(name or run.values),
-                values=other_values(run.values, trace.started.values),
+        if np.array_equal(segment.screens[done].pixels(), recorded):
+            return JobDrift(
+                tests=[started.test_id],
+                problem=drift.problem,
+                path=file,
+                text=text,
+                segment=number,
+                step=done,
+                seen=seen,
+                name=started.recording,
+                is_shared=bool(started.recording or segment.values),
+                values=other_values(segment.values, started.values),
             )
-            return
     raise RunDirectoryError(
-        f"{trace.started.test_id}: the recording is not the one that CI compared with"
+        f"{started.test_id}: the recording is not the one that CI compared with"
     )
 
 
-def _heals_of(path: Path) -> Iterator[Heal]:
-    """Yield what a model proposed in a run of a test."""
-    if not (path / AFTER).exists():
-        return
-    trace = read_trace(path)
-    text = read_regular(path / BEFORE)
+def _heal_of(trace: Trace) -> Heal | None:
+    """Return what a model proposed in a run of a test; None if it proposed nothing."""
+    if not (trace.path / AFTER).exists():
+        return None
+    text = read_regular(trace.path / BEFORE)
     test = trace.started.test_id
     file = _file_of(trace.started)
-    healed = load(path / AFTER)
+    healed = load(trace.path / AFTER)
     recording = load(file)
     assert healed
     assert recording
@@ -527,37 +558,44 @@ def _heals_of(path: Path) -> Iterator[Heal]:
         raise RunDirectoryError(
             f"{test}: the recording is not the one that a model healed in CI"
         )
-    same = ("test", "parameters", "secrets", "screen_size")
-    if any(getattr(healed, name) != getattr(recording, name) for name in same):
-        raise RunDirectoryError(f"{test}: what a model proposes is of another test")
-    before = [*_lines_of(recording)]
-    after = [*_lines_of(healed)]
-    changes = [*unified_diff(before, after, n=2, lineterm="")][2:]
-    diff = "\n".join(line for line in changes if not line.startswith("@@"))
+    for name in ("test", "parameters", "secrets", "screen_size"):
+        if getattr(healed, name) != getattr(recording, name):
+            raise RunDirectoryError(f"{test}: what a model proposes is of another test")
     problems = [drift.problem for drift in trace.drifts if drift.healed]
     problem = problems[0] if problems else "a claim was judged again"
-    yield Heal(test, problem, file, text, healed, diff)
+    return Heal(test, problem, file, text, healed, _diff_of(recording, healed))
+
+
+def _diff_of(recording: Recording, healed: Recording) -> str:
+    """Return the lines that a model changed, without the headers of a diff."""
+    before = list(_lines_of(recording))
+    after = list(_lines_of(healed))
+    changes = list(unified_diff(before, after, n=2, lineterm=""))[2:]
+    return "\n".join(line for line in changes if not line.startswith("@@"))
 
 
 def _lines_of(recording: Recording) -> Iterator[str]:
     """Yield the steps and claims of a recording, as a user reads them."""
     for claim in recording.claims:
         yield f"{claim.verdict}: {claim.claim}"
-    for run in recording.segments:
-        yield run.task
-        for step in run.steps:
+    for segment in recording.segments:
+        yield segment.task
+        for step in segment.steps:
             yield f"  {format_caption(step.action, step.elements)}"
-        for claim in run.claims:
+        for claim in segment.claims:
             yield f"  {claim.verdict}: {claim.claim}"
 
 
-def _first_other(recording: Recording, healed: Recording) -> tuple[str, Screen, Screen]:
+def _first_difference(
+    recording: Recording, healed: Recording
+) -> tuple[str, Screen, Screen]:
     """Return what a model did where a healed recording begins to differ, and both
     screens there.
     """
     for old, new in zip(recording.segments, healed.segments, strict=False):
-        old_actions = [*(step.action for step in old.steps), None]
-        new_actions = [*(step.action for step in new.steps), None]
+        # at the end there is a screen and no action
+        old_actions = [step.action for step in old.steps] + [None]
+        new_actions = [step.action for step in new.steps] + [None]
         pairs = zip(old.screens, new.screens, strict=False)
         for step, (was, now) in enumerate(pairs):
             has_same_action = old_actions[step] == new_actions[step]
@@ -572,18 +610,18 @@ def _first_other(recording: Recording, healed: Recording) -> tuple[str, Screen, 
     return _VERDICT, was, now
 
 
-def _steps_from(step: int, run: Segment) -> str:
-    count = len(run.steps) - step
+def _steps_from(step: int, segment: Segment) -> str:
+    count = len(segment.steps) - step
     if not count:
         return _VERDICT
-    return f"{count_of(count, 'step')} from step {step + 1} by {run.planner}"
+    return f"{count_of(count, 'step')} from step {step + 1} by {segment.planner}"
 
 
 def _evidence_screens(recording: Recording) -> Iterator[Screen]:
     for evidence in recording.claims:
         yield evidence.screen
-    for run in recording.segments:
-        for evidence in run.claims:
+    for segment in recording.segments:
+        for evidence in segment.claims:
             yield evidence.screen
 
 
@@ -592,20 +630,23 @@ def _done_before(trace: Trace, drift: Drift) -> int:
     done = 0
     for timed in trace.events:
         if timed.event is drift:
-            return done
-        done += isinstance(timed.event, StepFinished)
+            break
+        if isinstance(timed.event, StepFinished):
+            done += 1
     return done
 
 
 def _file_of(started: RunStarted) -> Path:
-    """Return the recording of a run of CI. Raises RecordingError, RunDirectoryError."""
+    """Return the recording of a run in CI. Raises RecordingError, RunDirectoryError."""
     test = started.test_id
-    module, _, name = test.partition("::")
-    path = Key(Path(module).resolve(), f"{Path(module).name}::{name}").path
+    file, _, name = test.partition("::")
+    module = Path(file).resolve()
     if started.recording:
-        path = Key.of_name(started.recording, Path(module).resolve(), Path.cwd()).path
-    elif not path.exists():
-        path = recordings_of(test)[0]
+        path = Key.of_name(started.recording, module, Path.cwd()).path
+    else:
+        path = Key(module, f"{Path(file).name}::{name}").path
+        if not path.exists():
+            path = recordings_of(test)[0]
     if not path.resolve().is_relative_to(Path.cwd()):
         raise RunDirectoryError(
             f"{test!r} is not a test of this directory. Start `cua-vnc ui` where pytest"

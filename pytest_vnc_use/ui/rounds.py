@@ -1,10 +1,11 @@
 """The rounds of a review: tests are replayed, and each stops at the next difference that
 no reviewer has answered.
 
-In a round no user is waited for. A question of a replay gets the answer that a reviewer
-has given about each difference in it, else no: then it becomes a group, or joins the
-group of equal differences. An answer about a group writes nothing. The next round
-replays its tests, and pytest writes a recording once its test has passed.
+A round waits for no user. Where reviewers have answered about each difference in a
+question of a replay, it gets their answer. Else the answer is no, and the question
+becomes a group, or joins the group of equal differences. An answer about a group writes
+nothing. The next round replays its tests, and pytest writes a recording once its test
+has passed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.life import AnswerKind
-from pytest_vnc_use.recordings.question import MASKING, Answer, Offer, Question
+from pytest_vnc_use.recordings.question import Answer, Offer, Question
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.ui.differences import Differences
 from pytest_vnc_use.ui.link import facts_of
@@ -31,23 +32,23 @@ NOTE = (
     " recording is written once its test passes."
 )
 _ACCEPTING: tuple[AnswerKind, ...] = ("accept", "mask", "mask_gate", "value")
-_RESULTS: Mapping[str, str] = {
+_RESULTS: Mapping[AnswerKind, str] = {
     "accept": "accepted",
     "mask": "masked",
     "mask_gate": "masked at this gate",
+    "bug": "a bug: {}",
+    "value": "accepted as the value {}",
     "no": "left as it is",
 }
 
 
 def format_result(answer: Answer) -> str:
     """Return what became of differences with this answer."""
-    if answer.kind == "value":
-        return f"accepted as the value {answer.text}"
-    return _RESULTS.get(answer.kind, f"a bug: {answer.text}")
+    return _RESULTS[answer.kind].format(answer.text)
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReplayQuestion:
     """A question of a replay: the facts that its session sent, and each difference with
     its box.
     """
@@ -56,17 +57,18 @@ class Asked:
     boxes: Mapping[str, Region]
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any], known: Differences) -> Asked:
+    def of(cls, facts: Mapping[str, Any], known: Differences) -> ReplayQuestion:
         """Return the question with its differences, by their names in the review: the
         whole screen if it is unknown where it differs.
         """
-        recorded, seen = (pixels_of(b64decode(png)) for png in facts["images"][:2])
+        recorded_png, seen_png, _ = facts["images"]
+        recorded = pixels_of(b64decode(recorded_png))
+        seen = pixels_of(b64decode(seen_png))
         boxes = [Region(*box) for box in facts["boxes"]]
         if not boxes:
             height, width = seen.shape
             boxes = [Region(0, 0, width, height)]
-        differences = {known.name(box, recorded, seen): box for box in boxes}
-        return cls(facts, differences)
+        return cls(facts, {known.name(box, recorded, seen): box for box in boxes})
 
     @property
     def differences(self) -> frozenset[str]:
@@ -75,78 +77,77 @@ class Asked:
 
     @property
     def screen(self) -> tuple[str, str]:
-        """The test, and the recorded screen as its image."""
+        """What identifies the recorded screen: the test and the image."""
         return self.facts["test"], self.facts["images"][0]
 
 
 @dataclass(eq=False)
 class RoundGroup:
     """Equal differences, the tests that stopped there, each with its problem, and the
-    answer about them. `round` is the newest round in which a test did; 0 is CI.
+    answer about them. `round` is the newest round in which a test stopped there; 0 is
+    CI.
     """
 
     round: int
     question: Question
     differences: frozenset[str]
     problems: dict[str, str]
-    answer: Answer | None = None
+    answer: Answer = UNANSWERED
     masks: dict[tuple[str, str], list[Region]] = field(default_factory=dict)
-    """What a mask would hide, by the test and the recorded screen."""
+    """What a mask would hide, by the recorded screen."""
 
     @property
     def kind(self) -> AnswerKind:
         """The kind of the answer, "no" while there is none."""
-        return self.answer.kind if self.answer else "no"
+        return self.answer.kind
 
     @property
     def result(self) -> str:
         """What became of it, as the page shows it; "" while there is no answer."""
-        if self.answer is None:
-            return ""
-        return format_result(self.answer)
+        return "" if self.answer is UNANSWERED else format_result(self.answer)
 
-    def settles(self, asked: Asked, difference: str) -> bool:
-        """Return whether the answer is about a difference: an equal one, or one within
+    def covers(self, question: ReplayQuestion, difference: str) -> bool:
+        """Return whether the answer holds for a difference: an equal one, or one within
         a mask of the same test, or of the same screen of it.
         """
-        if asked.facts["claim"]:
-            return self.differences == asked.differences
+        if question.facts["claim"]:
+            return self.differences == question.differences
         if difference in self.differences:
             return True
-        if self.kind not in MASKING:
-            return False
-        box = asked.boxes[difference]
-        test, recorded = asked.screen
-        for (masked_test, masked_screen), masks in self.masks.items():
-            is_there = self.kind == "mask" or masked_screen == recorded
-            if masked_test == test and is_there and box.is_part_of_any(masks):
-                return True
+        box = question.boxes[difference]
+        if self.kind == "mask_gate":
+            return box.is_part_of_any(self.masks.get(question.screen, ()))
+        if self.kind == "mask":
+            for (test, _), masks in self.masks.items():
+                if test == question.facts["test"] and box.is_part_of_any(masks):
+                    return True
         return False
 
-    def is_part_of(self, asked: Asked) -> bool:
-        """Return whether a question has all differences of this group. No question has
-        those of what a model did in CI; one about a claim must have exactly the same.
+    def is_part_of(self, question: ReplayQuestion) -> bool:
+        """Return whether a question has all differences of this group; if it is about a
+        claim, these alone.
         """
-        if asked.facts["claim"] or not self.differences:
-            return self.differences == asked.differences
-        return self.differences <= asked.differences
+        # the group of a heal has no differences, and is part of no question
+        if question.facts["claim"] or not self.differences:
+            return self.differences == question.differences
+        return self.differences <= question.differences
 
-    def join(self, asked: Asked, number: int) -> None:
+    def join(self, question: ReplayQuestion, number: int) -> None:
         """Add a test that stopped at the same difference, and what it would act on."""
-        facts = asked.facts
-        question = self.question
-        acts = dict.fromkeys([*question.acts, *facts["acts"]])
-        moved = dict.fromkeys([*question.offer.moved, *facts["moved"]])
+        facts = question.facts
+        offer = self.question.offer
+        acts = dict.fromkeys([*self.question.acts, *facts["acts"]])
+        moved = dict.fromkeys([*offer.moved, *facts["moved"]])
         concerned = {
             kind: gates
-            for kind, gates in question.offer.concerned.items()
+            for kind, gates in offer.concerned.items()
             if kind in facts["concerned"]
         }
-        offer = replace(question.offer, moved=tuple(moved), concerned=concerned)
-        self.question = replace(question, acts=tuple(acts), offer=offer)
+        offer = replace(offer, moved=tuple(moved), concerned=concerned)
+        self.question = replace(self.question, acts=tuple(acts), offer=offer)
         self.round = number
         self.problems[facts["test"]] = facts["problem"]
-        self.masks[asked.screen] = [Region(*mask) for mask in facts["masks"]]
+        self.masks[question.screen] = [Region(*mask) for mask in facts["masks"]]
 
 
 @dataclass(frozen=True)
@@ -163,15 +164,16 @@ class LastReplay:
         """Whether the product has a bug, as the test or a reviewer says."""
         if self.state == "passed":
             return False
-        return self.triage == "product" or any(
-            stop.kind == "bug" for stop in self.stops
-        )
+        if self.triage == "product":
+            return True
+        return any(stop.kind == "bug" for stop in self.stops)
 
     @property
     def is_due(self) -> bool:
         """Whether a replay may come further than the last one."""
-        is_over = self.state == "passed" or self.is_bug
-        return not is_over and any(stop.kind in _ACCEPTING for stop in self.stops)
+        if self.state == "passed" or self.is_bug:
+            return False
+        return any(stop.kind in _ACCEPTING for stop in self.stops)
 
 
 class Rounds:
@@ -198,13 +200,12 @@ class Rounds:
         tests: Iterable[str],
     ) -> None:
         """Add a group of CI's drifts."""
-        group = RoundGroup(
-            0, question, frozenset(differences), dict.fromkeys(tests, "")
-        )
+        problems = dict.fromkeys(tests, "")
+        group = RoundGroup(0, question, frozenset(differences), problems)
         self.groups[name] = group
-        for test in group.problems:
-            before = self.tests.get(test, LastReplay(()))
-            self.tests[test] = LastReplay((*before.stops, group))
+        for test in problems:
+            earlier = self.tests.get(test, LastReplay(()))
+            self.tests[test] = LastReplay((*earlier.stops, group))
 
     @property
     def due(self) -> list[str]:
@@ -224,117 +225,120 @@ class Rounds:
         """
         for test, stops in self.replayed.items():
             facts = tests.get(test, {})
-            if facts.get("state", "") not in ("", "running"):
-                self.tests[test] = LastReplay(
-                    stops,
-                    facts["state"],
-                    facts.get("triage", ""),
-                    facts.get("message", ""),
-                )
+            state = facts.get("state", "")
+            if state in ("", "running"):
+                continue
+            triage = facts.get("triage", "")
+            message = facts.get("message", "")
+            self.tests[test] = LastReplay(stops, state, triage, message)
         self.replayed = {}
 
     def ask(self, facts: Mapping[str, Any]) -> Answer:
         """Return the answer to a session's question; keep the question where there is
         none yet.
         """
-        asked = Asked.of(facts, self.differences)
-        for group in self._answered(asked, "bug"):
-            if group.is_part_of(asked):
-                self._stop(group, asked)
-                return group.answer or UNANSWERED
+        question = ReplayQuestion.of(facts, self.differences)
+        for group in self._answered(question, "bug"):
+            if group.is_part_of(question):
+                self._stop(group, question)
+                return group.answer
         for kind in _ACCEPTING:
-            if answer := self._held(kind, asked):
+            answer = self._earlier_answer(kind, question)
+            if answer:
                 return answer
-        self._stop(self._open_group(asked), asked)
+        self._stop(self._open_group(question), question)
         return UNANSWERED
 
-    def _answered(self, asked: Asked, kind: AnswerKind) -> list[RoundGroup]:
-        """Return the groups with an answer, of screens or of the same claim."""
-        claim = asked.facts["claim"]
+    def _answered(self, question: ReplayQuestion, kind: AnswerKind) -> list[RoundGroup]:
+        """Return the groups with an answer of a kind: those about the claim of a
+        question, or about screens if it has none.
+        """
+        claim = question.facts["claim"]
         return [
             group
             for group in self.groups.values()
             if group.kind == kind and group.question.claim == claim
         ]
 
-    def _held(self, kind: AnswerKind, asked: Asked) -> Answer | None:
+    def _earlier_answer(
+        self, kind: AnswerKind, question: ReplayQuestion
+    ) -> Answer | None:
         """Return the answer of a kind that was given about all differences in a
-        question, with each action in it shown there; None for none.
+        question, with each of its actions shown; None for none.
         """
-        facts = asked.facts
+        facts = question.facts
         is_offered = kind == "accept" or kind in facts["concerned"]
         if kind == "value":
             is_offered = bool(facts["values"])
         if facts["moved"] or not is_offered:
             return None
-        answered = self._answered(asked, kind)
+        answered = self._answered(question, kind)
         acts: set[str] = set()
-        names: set[str] = set()
-        for difference in asked.boxes:
-            about = [group for group in answered if group.settles(asked, difference)]
+        texts: set[str] = set()
+        for difference in question.boxes:
+            about = [group for group in answered if group.covers(question, difference)]
             if not about:
                 return None
             for group in about:
                 acts.update(group.question.acts)
-                if group.answer and kind == "value":
-                    names.add(group.answer.text)
-        if len(names) > 1 or not acts.issuperset(facts["acts"]):
+                texts.add(group.answer.text)
+        if not acts.issuperset(facts["acts"]):
             return None
-        return Answer(kind, "".join(names))
+        if kind != "value":
+            return Answer(kind)
+        # a question has one answer, so all its differences must be the same value
+        return Answer(kind, texts.pop()) if len(texts) == 1 else None
 
-    def _open_group(self, asked: Asked) -> RoundGroup:
+    def _open_group(self, question: ReplayQuestion) -> RoundGroup:
         """Return the group, new or not, of what was not accepted in a question."""
-        facts = asked.facts
-        new = asked.differences
+        facts = question.facts
+        new = question.differences
         if not facts["claim"]:
-            for group in self._answered(asked, "accept"):
+            for group in self._answered(question, "accept"):
                 new -= group.differences
         # if all are accepted, the question is about an action, which is not
-        new = new or asked.differences
+        new = new or question.differences
         for group in self.groups.values():
-            is_open = group.round and group.kind not in _ACCEPTING
-            is_same = group.question.claim == facts["claim"]
-            is_same &= bool(group.question.offer.moved) == bool(facts["moved"])
-            if is_open and is_same and group.differences == new:
+            has_moved = bool(group.question.offer.moved)
+            if (
+                group.round
+                and group.kind not in _ACCEPTING
+                and group.question.claim == facts["claim"]
+                and has_moved == bool(facts["moved"])
+                and group.differences == new
+            ):
                 return group
-        boxes = [box for difference, box in asked.boxes.items() if difference in new]
-        is_all = new == asked.differences
-        offer = Offer(
-            tuple(facts["moved"]),
-            masked_px=facts["masked_px"],
-            # a mask would hide what was accepted too
-            concerned=facts["concerned"] if is_all else {},
-            values=facts["values"] if is_all else {},
-        )
-        question = Question(
+        boxes = [box for name, box in question.boxes.items() if name in new]
+        offer = Offer(tuple(facts["moved"]), masked_px=facts["masked_px"])
+        # else a mask, or a value, would hide what was accepted too
+        if new == question.differences:
+            concerned = facts["concerned"]
+            offer = replace(offer, concerned=concerned, values=facts["values"])
+        shown = Question(
             facts["test"],
             facts["problem"],
             tuple(boxes),
-            self._images(facts["images"]),
+            tuple(map(self._store, facts["images"])),
             facts["claim"],
             offer=offer,
         )
-        group = RoundGroup(self.number, question, new, {})
+        group = RoundGroup(self.number, shown, new, {})
         self.groups[f"round {self.number}.{len(self.groups)}"] = group
         return group
 
-    def _stop(self, group: RoundGroup, asked: Asked) -> None:
+    def _stop(self, group: RoundGroup, question: ReplayQuestion) -> None:
         """Note that a test stops at a group."""
-        group.join(asked, self.number)
-        stops = self.replayed.setdefault(asked.facts["test"], [])
+        group.join(question, self.number)
+        stops = self.replayed.setdefault(question.facts["test"], [])
         if group not in stops:
             stops.append(group)
 
-    def _images(self, images: Iterable[str]) -> tuple[Path, Path, Path]:
-        """Store the images of a question: recorded, now, and the difference."""
-        files = []
-        for image in images:
-            png = b64decode(image)
-            file = self._directory / f"{hashlib.sha256(png).hexdigest()}.png"
-            file.write_bytes(png)
-            files.append(file)
-        recorded, now, difference = files
-        return recorded, now, difference
+    def _store(self, image: str) -> Path:
+        """Store an image of a question; return its file."""
+        png = b64decode(image)
+        file = self._directory / f"{hashlib.sha256(png).hexdigest()}.png"
+        file.write_bytes(png)
+        return file
 
     def answer(
         self,
@@ -348,13 +352,14 @@ class Rounds:
         """
         group = self.groups[name]
         question = group.question
-        is_possible = question.offers(kind)
-        if kind in _ACCEPTING and shown is not None:
-            is_possible &= set(question.acts).issubset(shown)
-        if kind == "value":
-            is_possible &= text in question.offer.values
-        if is_possible:
-            group.answer = Answer(kind, text)
+        if not question.offers(kind):
+            return
+        if kind == "value" and text not in question.offer.values:
+            return
+        is_unseen = shown is not None and not set(question.acts).issubset(shown)
+        if is_unseen and kind in _ACCEPTING:
+            return
+        group.answer = Answer(kind, text)
 
     def facts(self) -> dict[str, Any]:
         """Return what the page shows of how far the tests are."""

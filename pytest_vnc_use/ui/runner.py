@@ -1,5 +1,5 @@
-"""The test sessions that the desk starts: pytest in a separate process, and who may
-connect from there.
+"""The test sessions that the desk starts: pytest in a separate process, which connects
+to the desk.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ class PytestRunner:
         if self._process is None or self._is_stopped:
             return ""
         code = self._process.poll()
-        if not code or code == 1:  # 1: a test failed, which its own line shows
+        # None: it still runs; 1: a test failed, which its own line shows
+        if code in (None, 0, 1):
             return ""
         return f"pytest ended with exit code {code}, and the terminal shows why"
 
-    def run(self, tests: list[str], options: Sequence[str] = ()) -> None:
+    def run(self, tests: list[str], options: Sequence[str]) -> None:
         """Run these tests, or all for an empty list. Node IDs come from the page, so
         none may be an option.
         """
@@ -104,9 +105,8 @@ class PytestRunner:
     def _start(self, arguments: Sequence[str]) -> None:
         self._is_stopped = False
         environment = {**os.environ, VARIABLE: str(self.session_file)}
-        command = [sys.executable, "-m", "pytest", *arguments]
         self._process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "pytest", *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,
             # Ctrl-C of the terminal would reach it beside the signal of `stop`

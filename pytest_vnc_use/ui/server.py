@@ -1,9 +1,9 @@
 """The server of the desk: the page, and the websockets between pages and test sessions.
 
-Only who has the one-time token of the printed URL gets the cookie that a page's
-websocket needs, and only sessions that got the session token may connect: other users
-of the machine reach loopback too. Texts of models, tests and programs travel as JSON,
-frames as PNG, and the page shows them as text and images only.
+Other users of the machine reach loopback too. So a page needs a cookie, for which the
+one-time token of the printed URL is exchanged, and a session needs the session token.
+Texts of models, tests and programs travel as JSON, frames as PNG, and the page shows
+them as text and images only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import hmac
 import json
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import RecordingError, SettingsError, install_hint
@@ -53,8 +53,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 MAX_FRAMES = 30
-"""The maximum frames that wait for one page; a slower one gets whole screens from then
-on.
+"""The maximum messages that wait for one page. It gets no more frames then, and a whole
+screen once it has caught up.
 """
 MAX_STEPS = 500
 """The maximum steps kept of one test."""
@@ -62,8 +62,8 @@ CLOSED_PAGE_S = 10.0
 """How long a question waits after its last page was closed: a page may be loaded again.
 """
 ABSENT_S = 300.0
-"""How long a question waits for a page where none is open, or where the connection to
-the last one was lost.
+"""How long a question waits for a page if none is open, or if the connection to the last
+one was lost.
 """
 CLOSED = "the page was closed"
 NO_PAGE = "no page was open"
@@ -91,6 +91,15 @@ _ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "value", "bug", "no")
 _PAGE = Path(__file__).with_name("page")
 
 
+class OpenQuestion(NamedTuple):
+    """A question that pages show, and the session that asked it; None for a run that
+    waits in its directory.
+    """
+
+    asker: WebSocket | None
+    facts: dict[str, Any]
+
+
 class OpenPage:
     """One open page: messages in order, and frames as far as it keeps up."""
 
@@ -98,6 +107,7 @@ class OpenPage:
         self.websocket = websocket
         self.outgoing: asyncio.Queue[str | bytes] = asyncio.Queue()
         self.is_behind = False
+        """Whether the newest message was a frame, and was dropped."""
 
     def put(self, message: str | bytes) -> None:
         """Queue a message; drop a frame that a slow page would get late."""
@@ -135,10 +145,7 @@ class Desk:
         self.tests: dict[str, dict[str, Any]] = {}
         self.last_results: dict[str, dict[str, Any]] = {}
         """What is known of tests from an earlier session, by node ID."""
-        self.questions: dict[str, tuple[WebSocket | None, dict[str, Any]]] = {}
-        """The open questions, each with who asked: a session, or None for a run that
-        waits in its directory.
-        """
+        self.questions: dict[str, OpenQuestion] = {}
         self.waiting: WaitingRuns | None = None
         self.review: CiReview | CommitReview | None = None
         self._reviewing = asyncio.Lock()
@@ -151,27 +158,27 @@ class Desk:
         self._leaving: asyncio.Task[None] | None = None
         self.absent_s = ABSENT_S
         self._is_absent = False
-        """Whether a question was answered with no because no page was open; until one
-        is, later ones are at once.
+        """Whether a question has waited for a page in vain. Then later ones are answered
+        with no at once, until a page opens.
         """
 
     # Authentication.
 
     def is_local(self, connection: HTTPConnection) -> bool:
-        """Return whether the request names this server: another site's page, or a
-        rebound name, does not.
+        """Return whether the request names this server. That of another site's page, or
+        of a name that resolves to this machine by DNS rebinding, does not.
         """
         host = connection.headers.get("host", "")
-        if urlsplit(f"//{host}").hostname not in (*LOOPBACK, connection.app.state.host):
+        names = (*LOOPBACK, connection.app.state.host)
+        if urlsplit(f"//{host}").hostname not in names:
             return False
         origin = connection.headers.get("origin")
         return origin is None or urlsplit(origin).netloc == host
 
     def is_known(self, connection: HTTPConnection) -> bool:
         """Return whether the request has the cookie."""
-        return hmac.compare_digest(
-            connection.cookies.get(COOKIE, "").encode(), self._cookie.encode()
-        )
+        cookie = connection.cookies.get(COOKIE, "")
+        return hmac.compare_digest(cookie.encode(), self._cookie.encode())
 
     async def log_in(self, request: Request) -> Response:
         """Exchange the one-time token for the cookie."""
@@ -184,9 +191,12 @@ class Desk:
             return Response(problem, 403, HEADERS)
         self.token = ""
         response = Response(status_code=204, headers=HEADERS)
-        secure = request.url.scheme == "https"
         response.set_cookie(
-            COOKIE, self._cookie, httponly=True, samesite="strict", secure=secure
+            COOKIE,
+            self._cookie,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
         )
         return response
 
@@ -231,8 +241,8 @@ class Desk:
                 self._wait_for_page(is_closed=is_closed)
 
     def _wait_for_page(self, *, is_closed: bool) -> None:
-        """Leave soon after the last page is gone, unless one opens. `is_closed` if a
-        user closed it, so that it is no lost connection.
+        """Have open questions wait for another page, now that the last one is gone:
+        shortly if a user has closed it, longer if its connection was lost.
         """
         after_s = self.absent_s
         if is_closed:
@@ -243,16 +253,18 @@ class Desk:
         self._leaving = asyncio.create_task(leave)
 
     def _state(self) -> str:
-        open_questions = [question for _, question in self.questions.values()]
         state = {
+            "type": "state",
             "tests": list(self.tests.values()),
-            "questions": open_questions,
-            "can_run": self.runner is not None,
-            "can_distribute": self.runner is not None and self.runner.can_distribute,
+            "questions": [question.facts for question in self.questions.values()],
+            "can_run": bool(self.runner),
+            "can_distribute": bool(self.runner and self.runner.can_distribute),
+            **self._session(),
         }
-        return json.dumps({"type": "state", **state, **self._session()})
+        return json.dumps(state)
 
     def _send_session(self) -> None:
+        """Show whether a session runs; once none does, its round is over."""
         session = self._session()
         rounds = self._rounds
         if rounds and rounds.replayed and not session["is_running"]:
@@ -273,7 +285,7 @@ class Desk:
         tests = rounds.start()
         for test in tests:
             self._change(self._test(test), state="", triage="", message="")
-        options = ["--vnc-record=accept"]
+        options = [ACCEPT]
         if at_once > 1:
             options += ["-n", str(at_once)]
         runner.run(tests, options)
@@ -281,8 +293,11 @@ class Desk:
         self._send_session()
 
     def _session(self) -> dict[str, Any]:
-        is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
-        problem = self.runner.problem if self.runner else ""
+        is_running = bool(self.sessions)
+        problem = ""
+        if self.runner:
+            is_running = is_running or self.runner.is_running
+            problem = self.runner.problem
         return {
             "is_running": is_running,
             "is_paused": self.is_paused,
@@ -290,14 +305,14 @@ class Desk:
         }
 
     async def _leave(self, after_s: float, why: str) -> None:
-        """Answer the open questions with no, and end a pause, unless a page opens until
-        then, which cancels this.
+        """Answer the open questions of sessions with no after a time, and end a pause. A
+        page that opens before that cancels this.
         """
         await asyncio.sleep(after_s)
-        numbers = [number for number, (asker, _) in self.questions.items() if asker]
-        self._is_absent |= bool(numbers)
-        for number in numbers:
-            await self._answer(number, {"kind": "no", "text": why})
+        for question_id, question in list(self.questions.items()):
+            if question.asker:
+                self._is_absent = True
+                await self._answer(question_id, {"kind": "no", "text": why})
         if self.is_paused:
             await self._pause(False)
         self._check_idle()
@@ -307,16 +322,11 @@ class Desk:
             self.on_idle()
 
     async def _obey(self, message: dict[str, Any]) -> None:
+        """Do what a page asks for."""
         match message["type"]:
-            case "run" if self.runner and not self.runner.is_running:
-                self._edited = {}
-                options = [ACCEPT] if message.get("accept") else []
-                self.runner.run([str(test) for test in message["tests"]], options)
-                self._send_session()
-            case "replay" if self.runner and not self.runner.is_running:
-                if self._rounds and self._rounds.due:
-                    at_once = int(message["at_once"])
-                    self._start_round(self._rounds, self.runner, at_once)
+            case "run" | "replay" | "edit":
+                if self.runner and not self.runner.is_running:
+                    self._run(self.runner, message)
             case "stop":
                 if self.runner and self.runner.is_running:
                     self.runner.stop()
@@ -329,19 +339,34 @@ class Desk:
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "stop_before":
                 await self._to_sessions(message)
-            case "edit" if self.runner and not self.runner.is_running:
-                self.edit(str(message["test"]))
             case "answer":
                 await self._answer(message["id"], {"text": "", "acts": [], **message})
-            case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
-                await _send(asker, message)
+            case "input":
+                question = self.questions.get(message["id"])
+                if question and question.asker:
+                    await _send(question.asker, message)
             case "whole":
                 self._watch()
             case _:
                 pass  # nothing that a page of this version sends
 
+    def _run(self, runner: PytestRunner, message: dict[str, Any]) -> None:
+        """Start the session that a page wants."""
+        match message["type"]:
+            case "run":
+                self._edited = {}
+                options = [ACCEPT] if message.get("accept") else []
+                runner.run([str(test) for test in message["tests"]], options)
+                self._send_session()
+            case "replay":
+                if self._rounds and self._rounds.due:
+                    at_once = int(message["at_once"])
+                    self._start_round(self._rounds, runner, at_once)
+            case "edit":
+                self.edit(str(message["test"]))
+
     def edit(self, test: str, gate: str = "") -> None:
-        """Replay a test, and have the user act at one of its gates, without one at the
+        """Replay a test, and have the user act at one of its gates; by default at the
         first.
         """
         assert self.runner
@@ -367,27 +392,27 @@ class Desk:
             return Response("no such image", 404, HEADERS)
         return FileResponse(file, headers=HEADERS)
 
-    async def _answer(self, number: str, answer: dict[str, Any]) -> None:
+    async def _answer(self, question_id: str, answer: dict[str, Any]) -> None:
         kind = answer["kind"]
         review = self.review
-        if isinstance(review, CiReview) and number in review.rounds.groups:
+        if isinstance(review, CiReview) and question_id in review.rounds.groups:
             if kind in _ANSWERS_TO_REVIEW:
                 async with self._reviewing:  # two pages may answer
                     await asyncio.to_thread(
-                        review.answer, number, kind, answer["text"], answer["acts"]
+                        review.answer, question_id, kind, answer["text"], answer["acts"]
                     )
                 self._send_groups()
             return
-        websocket, question = self.questions.pop(number, (None, None))
+        question = self.questions.get(question_id)
         if question is None:
             return
-        self.broadcast({"type": "answered", "id": number})
-        if websocket is not None:
-            await _send(websocket, {**answer, "type": "answer", "id": number})
+        self._drop_question(question_id)
+        if question.asker:
+            await _send(question.asker, {**answer, "type": "answer", "id": question_id})
         elif self.waiting:
-            problem = self.waiting.answer(question, kind)
+            problem = self.waiting.answer(question.facts, kind)
             if problem:
-                self._send_result(question["run"], problem)
+                self._send_result(question.facts["run"], problem)
 
     def _send_result(self, run: str, text: str) -> None:
         """Show what became of an answer about a run that waits in its directory."""
@@ -402,30 +427,34 @@ class Desk:
 
         waiting.on_result = send_result
         while self.pages:
-            waiting_questions = await asyncio.to_thread(waiting.questions)
-            asked_by_sessions = [
-                question.get("run")
-                for asker, question in self.questions.values()
-                if asker
-            ]
-            due = {
-                question["id"]: question
-                for run, question in waiting_questions.items()
-                if run not in asked_by_sessions
-            }
-            for number, (asker, _) in list(self.questions.items()):
-                if asker is None and number not in due:
-                    self._drop_question(number)
-            for number, question in due.items():
-                if self.questions.get(number, (None, None))[1] != question:
-                    self.questions[number] = None, question
-                    self.broadcast(question)
+            self._show_waiting(await asyncio.to_thread(waiting.questions))
             await asyncio.sleep(LOOK_S)
 
-    def _drop_question(self, number: str) -> None:
-        """Remove a question that needs no answer any more."""
-        del self.questions[number]
-        self.broadcast({"type": "answered", "id": number})
+    def _show_waiting(self, by_run: Mapping[str, dict[str, Any]]) -> None:
+        """Show the questions of the runs that wait now, but for those that a session
+        asks itself.
+        """
+        asked = [
+            question.facts.get("run")
+            for question in self.questions.values()
+            if question.asker
+        ]
+        due = {}
+        for run, facts in by_run.items():
+            if run not in asked:
+                due[facts["id"]] = OpenQuestion(None, facts)
+        for question_id, question in list(self.questions.items()):
+            if question.asker is None and question_id not in due:
+                self._drop_question(question_id)
+        for question_id, question in due.items():
+            if self.questions.get(question_id) != question:
+                self.questions[question_id] = question
+                self.broadcast(question.facts)
+
+    def _drop_question(self, question_id: str) -> None:
+        """Remove a question that has its answer, or needs none any more."""
+        del self.questions[question_id]
+        self.broadcast({"type": "answered", "id": question_id})
 
     def broadcast(self, message: dict[str, Any]) -> None:
         """Send a message to all pages."""
@@ -470,9 +499,9 @@ class Desk:
             pass
         finally:
             del self.sessions[websocket]
-            for number, (asker, _) in list(self.questions.items()):
-                if asker is websocket:
-                    self._drop_question(number)
+            for question_id, question in list(self.questions.items()):
+                if question.asker is websocket:
+                    self._drop_question(question_id)
             message = "the session ended before the test did"
             for test in self.tests.values():
                 if test.get("session") == id(websocket) and test["state"] == "running":
@@ -483,51 +512,43 @@ class Desk:
     async def _send_last(self, message: dict[str, Any]) -> None:
         """Send a last message to the pages, and wait until they have all messages."""
         self.broadcast(message)
-        sent = asyncio.gather(*(page.outgoing.join() for page in self.pages))
+        sent = asyncio.gather(*[page.outgoing.join() for page in self.pages])
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(sent, CLOSED_PAGE_S)
 
     def _show(self, frame: bytes) -> None:
+        """Send a frame to the pages; get a whole screen for one that drops it."""
         for page in self.pages:
             page.put(frame)
         if any(page.is_behind for page in self.pages):
             self._watch()
 
     def _note(self, websocket: WebSocket, message: dict[str, Any]) -> None:
+        """Take in a message of a session, and show it on the pages."""
         match message["type"]:
             case "hello":
                 self.sessions[websocket] = str(message["worker"])
                 self._send_session()
             case "collected":
-                for test in message["tests"]:
-                    facts = {"id": test, "state": "", "steps": []}
-                    facts |= self.last_results.get(test, {})
-                    self.tests.setdefault(test, facts)
-                    is_recorded = test in message["recorded"]
-                    self.tests[test]["is_recorded"] = is_recorded
-                tests = [self.tests[test] for test in message["tests"]]
+                tests = []
+                for name in message["tests"]:
+                    if name not in self.tests:
+                        self._test(name).update(self.last_results.get(name, {}))
+                    test = self._test(name)
+                    test["is_recorded"] = name in message["recorded"]
+                    tests.append(test)
                 self.broadcast({"type": "tests", "tests": tests})
-            case "question" if (
-                self._rounds and self._rounds.replayed and "about" not in message
-            ):
-                answer = self._rounds.ask(message)
-                reply = {"kind": answer.kind, "text": answer.text, "id": message["id"]}
-                self._send_groups()
-                _send_soon(websocket, {"type": "answer", **reply})
             case "question":
-                self.questions[message["id"]] = websocket, message
-                self.broadcast(message)
-                if not self.pages and (self._leaving is None or self._leaving.done()):
-                    after_s = 0.0 if self._is_absent else self.absent_s
-                    self._leaving = asyncio.create_task(self._leave(after_s, NO_PAGE))
+                self._put_question(websocket, message)
             case "stops":
                 self._change(self._test(message["test"]), stops=message["stops"])
-            case "answered" if self.questions.pop(message["id"], None):
-                self.broadcast(message)
+            case "answered" if message["id"] in self.questions:
+                self._drop_question(message["id"])
             case "recorded" if message["id"] in self.questions:
-                question = self.questions[message["id"]][1]
-                question |= {"steps": message["steps"], "notice": message["notice"]}
-                question["crops"] |= message["crops"]
+                facts = self.questions[message["id"]].facts
+                facts["steps"] = message["steps"]
+                facts["notice"] = message["notice"]
+                facts["crops"] |= message["crops"]
                 self.broadcast(message)
             case "step":
                 test = self._test(message["test"])
@@ -541,14 +562,32 @@ class Desk:
                 test = self._test(message["test"])
                 facts = _facts_in(message)
                 if message.get("state") == "running":
-                    test |= dict.fromkeys(test.keys() - {"id", "is_recorded"}, "")
+                    # pages get "" for what was known of an earlier run
+                    earlier = test.keys() - {"id", "is_recorded"}
+                    test.update(dict.fromkeys(earlier, ""))
                     facts |= {"steps": [], "session": id(websocket)}
                 self._change(test, **facts)
+
+    def _put_question(self, websocket: WebSocket, message: dict[str, Any]) -> None:
+        """Show a question of a session; in a round, answer one about a screen."""
+        rounds = self._rounds
+        if rounds and rounds.replayed and "about" not in message:
+            answer = rounds.ask(message)
+            reply = {"kind": answer.kind, "text": answer.text, "id": message["id"]}
+            self._send_groups()
+            _send_soon(websocket, {"type": "answer", **reply})
+            return
+        self.questions[message["id"]] = OpenQuestion(websocket, message)
+        self.broadcast(message)
+        if not self.pages and (self._leaving is None or self._leaving.done()):
+            after_s = 0.0 if self._is_absent else self.absent_s
+            self._leaving = asyncio.create_task(self._leave(after_s, NO_PAGE))
 
     def _test(self, name: str) -> dict[str, Any]:
         return self.tests.setdefault(name, {"id": name, "state": "", "steps": []})
 
     def _change(self, test: dict[str, Any], **changes: Any) -> None:
+        """Change what is known of a test, and send it to the pages."""
         test |= changes
         facts = {name: value for name, value in test.items() if name not in _LARGE}
         self.broadcast({"type": "test", **facts, **changes})
@@ -590,7 +629,7 @@ def application(desk: Desk, host: str) -> Starlette:
     """Return the application; `host` is the name under which pages are opened."""
     app = Starlette(
         routes=[
-            *(Route(path, _file) for path in _FILES),
+            *[Route(path, _file) for path in _FILES],
             Route("/login", desk.log_in, methods=["POST"]),
             Route("/image/{name}", desk.image),
             WebSocketRoute("/page", desk.serve_page),
@@ -619,16 +658,18 @@ class DeskServer:
                 " Give --cert and --key, or remove --host and use ssh -L"
             )
         self._desk = desk
-        is_ipv6 = ":" in host
-        family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+        self._scheme = "https" if cert else "http"
+        self._host = host
+        family = socket.AF_INET
+        if ":" in host:
+            self._host = f"[{host}]"
+            family = socket.AF_INET6
         try:
             self._socket = socket.create_server((host, port), family=family)
         except OSError as exc:
             raise SettingsError(
                 f"the page cannot listen on {host!r}, port {port}: {exc}"
             ) from exc
-        self._scheme = "https" if cert else "http"
-        self._host = f"[{host}]" if is_ipv6 else host
         config = uvicorn.Config(
             application(desk, host),
             log_level="error",
@@ -647,7 +688,8 @@ class DeskServer:
     @property
     def address(self) -> str:
         """The address without a token."""
-        return f"{self._scheme}://{self._host}:{self._socket.getsockname()[1]}"
+        port = self._socket.getsockname()[1]
+        return f"{self._scheme}://{self._host}:{port}"
 
     @property
     def url(self) -> str:

@@ -178,7 +178,7 @@ def test_drift_of_named_recording_is_one_difference() -> None:
     assert "Record 'sign_in' again: --vnc-rerecord=sign_in beside that." in output
     with closing(CiReview(Path("runs"))) as review:
         ((number, group),) = review.groups.items()
-        (drift,) = group.drifts
+        (drift,) = group.findings
         assert drift.test == "sign_in, in 3 tests"
         assert len(drift.tests) == 3
         review.answer(number, "accept", "")

@@ -254,7 +254,7 @@ def test_accepted_transient_may_show_again(
         # one question a step, though both runs show it
         assert 1 <= len(review.groups) <= 2
         for number, group in review.groups.items():
-            (transient,) = group.drifts
+            (transient,) = group.findings
             assert transient.tests == [f"{test}[run2]", f"{test}[run1]"]
             review.answer(number, "accept", "")
             assert list(group.results.values()) == ["accepted"]

@@ -173,7 +173,7 @@ def test_accepted_heal_replaces_recording(recorded: list[Path]) -> None:
         "in a CI a heal is a proposal"
     )
     with closing(CiReview(Path("runs"))) as review:
-        problems = [group.drifts[0].problem for group in review.groups.values()]
+        problems = [group.findings[0].problem for group in review.groups.values()]
         drift = "drift before step 2 of 2"
         assert [drift in problem for problem in problems] == [True, True]
         for number in review.groups:
@@ -204,7 +204,7 @@ def test_healed_claim_without_run_is_proposed(recorded: list[Path]) -> None:
     assert not Path("proposed").exists()
     with closing(CiReview(Path("runs"))) as review:
         ((number, group),) = review.groups.items()
-        (heal,) = group.drifts
+        (heal,) = group.findings
         assert heal.problem == "a claim was judged again"
         review.answer(number, "accept", "")
         assert results_of(review) == ["accepted"]
