@@ -165,7 +165,7 @@ def _ui(arguments: argparse.Namespace) -> int:
 
 def serve_edit(test: str, gate: str, options: Sequence[str]) -> int:
     """Serve the page on which a user acts at a gate of a test that is replayed, until
-    that ends and the page is closed.
+    that ends and the page is closed; return pytest's exit code.
     """
     check_user("cua-vnc recordings edit needs", "Edit where you have a browser")
     from pytest_vnc_use.ui.runner import PytestRunner
@@ -179,7 +179,7 @@ def serve_edit(test: str, gate: str, options: Sequence[str]) -> int:
         server.end_when_idle()
         desk.edit(test, gate)
 
-    return _serve(desk, runner, begin)
+    return _serve(desk, runner, begin) or runner.exit_code
 
 
 def _serve(

@@ -242,8 +242,8 @@ class Group:
     differences: frozenset[str] = frozenset()
     """The name of each difference; none of a heal."""
     results: dict[str, str] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
-    """The tests whose recording has the answer."""
+    written: set[JobFinding] = field(default_factory=set)
+    """Those whose recording has the answer."""
 
 
 class CiReview:
@@ -455,7 +455,7 @@ class CiReview:
         answer = Answer(kind, text)
         reviewer = Reviewer(lambda question: answer)
         for finding in group.findings:
-            if finding.test in group.written:
+            if finding in group.written:
                 continue
             if kind in ("bug", "no"):
                 group.results[finding.test] = format_result(answer)
@@ -467,7 +467,7 @@ class CiReview:
                 group.results[finding.test] = f"refused: {exc}"
                 continue
             self._note_written(finding)
-            group.written.add(finding.test)
+            group.written.add(finding)
             group.results[finding.test] = result
             self.rounds.answer(name, kind, text)
 

@@ -62,6 +62,12 @@ class PytestRunner:
             return ""
         return f"pytest ended with exit code {code}, and the terminal shows why"
 
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the session that ended last; 0 if none did."""
+        code = self._process.poll() if self._process else 0
+        return code or 0
+
     def run(self, tests: list[str], options: Sequence[str]) -> None:
         """Run these tests, or all for an empty list. Node IDs come from the page, so
         none may be an option.

@@ -409,16 +409,15 @@ UNCHECKED = TEST.partition("    assert")[0] + "    pass\n"
 
 
 @contextmanager
-def editing(project: Project, *at: str) -> Iterator[Page]:
-    """Yield the page of `cua-vnc recordings edit`."""
+def editing(project: Project, *at: str, code: int = 0) -> Iterator[Page]:
+    """Yield the page of `cua-vnc recordings edit`, whose exit code is pytest's."""
     text = shlex.join([*options(), "-ovnc_gate_seconds=2"])
     command = ["recordings", "edit", "test_till.py::test_till", *at]
     command.append(f"--options={text}")
-    with (
-        started(project, "pytest_vnc_use.cli", *command) as (_, url),
-        Page(url) as page,
-    ):
-        yield page
+    with started(project, "pytest_vnc_use.cli", *command) as (process, url):
+        with Page(url) as page:
+            yield page
+        assert process.wait(600) == code
 
 
 def end(page: Page, *answers: dict[str, str]) -> str:
@@ -482,7 +481,7 @@ def test_edit_stops_again_where_user_says(project: Project) -> None:
 
 def test_edit_that_is_left_after_a_step_writes_nothing(project: Project) -> None:
     before = project.file.read_bytes()
-    with editing(project, "--at", "s3") as page:
+    with editing(project, "--at", "s3", code=1) as page:
         user = User(page)
         user.click(140, 224)
         user.until(lambda asked: len(asked["steps"]) == 1)
