@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.interactive import user_name
@@ -106,8 +107,8 @@ class Review:
         """
         self._used: dict[int, list[Change]] = {}
         """What was accepted on each screen of the recording, by the screen's `id`."""
-        self._confirmed: set[str] = set()
-        """The claims without evidence that the reviewer has confirmed."""
+        self._confirmed: dict[str, datetime] = {}
+        """The claims without evidence that the reviewer has confirmed, and when."""
 
     @property
     def has_accepted(self) -> bool:
@@ -381,7 +382,7 @@ class Review:
             judged[key] = self.test.reviewer.ask(question, ())
         answer = judged[key]
         if answer.kind == "accept":
-            self._confirmed.add(claim)
+            self._confirmed[claim] = clock.utc_now().replace(microsecond=0)
         return answer
 
     def accepted(self, recording: Recording) -> Recording:
@@ -389,11 +390,13 @@ class Review:
         and with the new masks.
         """
         passed = self._accepted_in_passing(recording)
+        confirmed = self._confirmed_on(recording)
         taken_over = _screen_taken_over(recording)
 
         def with_changes(screen: Screen) -> Screen:
             changes = self._used.get(id(screen), [])
             history = [*screen.history, *self._history(changes)]
+            history += confirmed.get(id(screen), ())
             if screen is taken_over:
                 history += self.replaced
             added = self.masks_at.get(screen.gate, ())
@@ -425,6 +428,22 @@ class Review:
                 )
                 history.append(accepted)
         return history
+
+    def _confirmed_on(self, recording: Recording) -> dict[int, list[Accepted]]:
+        """Return who confirmed which new claims, and when, by the `id` of the screen
+        that shows each.
+        """
+        shown: list[tuple[str, Screen]] = []
+        for segment in recording.segments:
+            shown.append((end_state_claim(segment.task), segment.end))
+            shown += [(judged.claim, judged.screen) for judged in segment.claims]
+        shown += [(judged.claim, judged.screen) for judged in recording.claims]
+        confirmed: dict[int, list[Accepted]] = {}
+        for claim, screen in shown:
+            if at := self._confirmed.get(claim):
+                accepted = Accepted(by=user_name(), at=at, claim=claim)
+                confirmed.setdefault(id(screen), []).append(accepted)
+        return confirmed
 
     def _accepted_in_passing(self, recording: Recording) -> dict[int, list[Change]]:
         """Return what was accepted at gates that evidence and transients show too, by

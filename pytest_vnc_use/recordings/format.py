@@ -246,7 +246,8 @@ class Screen(Drawn):
 
     def accepted_after(self, other: Screen) -> tuple[Region, ...]:
         """Return where changes were accepted since any were for another screen."""
-        latest = max((change.at.timestamp() for change in other.history), default=0.0)
+        times = [change.at.timestamp() for change in other.history if not change.claim]
+        latest = max(times, default=0.0)
         return tuple(
             change.region
             for change in self.history

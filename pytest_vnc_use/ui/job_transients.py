@@ -50,8 +50,8 @@ class JobTransient:
     """The name of the recording, if several tests share it."""
     diff: ClassVar[str] = ""
     note: ClassVar[str] = (
-        "Accept: it may show after this step from now on. Anything else that shows"
-        " briefly is still listed."
+        "Accept: it may show after any step of this task from now on. Anything else"
+        " that shows briefly is still listed."
     )
 
     @property

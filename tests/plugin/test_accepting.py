@@ -15,6 +15,7 @@ import pytest
 
 from pytest_vnc_use.recordings.store import Key, add_masks, load, save
 from pytest_vnc_use.types import Region
+from pytest_vnc_use.types.verdicts import end_state_claim
 from support.forked_python import ForkedPython
 from support.till_project import PLANS, TASK, TEST, Project, Reviewed, review
 from support.tills import TILL
@@ -211,6 +212,7 @@ def test_new_claim_and_reworded_task_are_answered_by_reviewer(project: Project) 
     assert made
     (answer,) = made.segments[0].claims
     assert answer.claim == "alice has paid 5.00"
+    assert [change.claim for change in made.history] == [answer.claim]
 
     written(project, "Alice buys two apples", "alice has paid 5.00")
     code, out = replayed(project)
@@ -222,6 +224,8 @@ def test_new_claim_and_reworded_task_are_answered_by_reviewer(project: Project) 
     changed = load(project.file)
     assert changed
     assert changed.segments[0].task == "Alice buys two apples"
+    done = end_state_claim("Alice buys two apples")
+    assert [change.claim for change in changed.history] == [done, answer.claim]
     assert [step.id for step in changed.steps] == [step.id for step in made.steps]
     assert files_of(project).keys() == before.keys()
 
