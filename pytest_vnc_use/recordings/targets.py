@@ -34,6 +34,10 @@ and these may be others at the new place: hence the smaller one.
 """
 _OWN_PX = (12, 12)
 """The crop that holds nothing but what is clicked. Text or an icon leaves ink in it."""
+_STILL_CLICKED_PX = 4
+"""A drawing that has moved by less than the crop's third is still clicked, as a button in
+a theme with other borders.
+"""
 _MAX_PLACES = 4_000
 """The maximum places at which a crop is looked for."""
 
@@ -56,7 +60,7 @@ def why_moved(point: Point, recorded: Pixels, seen: Pixels) -> str:
     control_now = _control_around(point, seen)
     for crop in crops:  # 1: it is elsewhere
         for place in _places(crop, recorded, seen):
-            if not _is_within_control(place, point, control_now):
+            if not _is_still_clicked(place, point, control_now):
                 return f"is at {place} now"
 
     own = _crop(point, _OWN_PX, recorded)
@@ -68,7 +72,7 @@ def why_moved(point: Point, recorded: Pixels, seen: Pixels) -> str:
 
     for crop in crops:  # 3: something else has taken its place
         for place in _places(crop, seen, recorded):
-            if not _is_within_control(place, point, control):
+            if not _is_still_clicked(place, point, control):
                 return f"has what was at {place} in its place"
     return ""
 
@@ -121,16 +125,21 @@ def _places(crop: Region, one: Pixels, other: Pixels) -> Iterator[Point]:
             yield left + crop.width // 2, top + crop.height // 2
 
 
-def _is_within_control(place: Point, point: Point, control: Region | None) -> bool:
-    """Return whether a drawing was only moved aside within the control that is clicked,
-    and still covers the click: its label became longer or shorter.
+def _is_still_clicked(place: Point, point: Point, control: Region | None) -> bool:
+    """Return whether a drawing that has moved still covers the click: it is almost
+    where it was, or was moved aside within the control that is clicked, whose label
+    became longer or shorter.
     """
-    if control is None or not control.holds(place):
-        return False
     x, y = point
     place_x, place_y = place
+    across = abs(place_x - x)
+    down = abs(place_y - y)
+    if max(across, down) <= _STILL_CLICKED_PX:
+        return True
+    if control is None or not control.holds(place):
+        return False
     width, height = _CROPS_PX[0]
-    return abs(place_x - x) < width // 2 and abs(place_y - y) < height // 2
+    return across < width // 2 and down < height // 2
 
 
 def _control_around(point: Point, screen: Pixels) -> Region | None:
