@@ -35,6 +35,7 @@ from pytest_vnc_use.recordings.life import GateOpened, Life, State
 from pytest_vnc_use.recordings.painting import (
     Passage,
     cleared_place,
+    has_text_at,
     unknown_parts,
 )
 from pytest_vnc_use.recordings.rehearse import Rehearsal
@@ -538,16 +539,19 @@ class Course:
         passage = Passage(beside, passing, self._typed_at())
         regions = []
         for part in unknown_parts(transient, known, left_out):
-            is_loading = cleared is not None and part.meets(cleared)
-            if not is_loading and not passage.shows(part, transient):
+            if cleared is not None and part.meets(cleared):
+                continue
+            new = passage.new_lines(part, transient)
+            if not all(self._has_text_at(line, transient) for line in new):
                 regions.append(part)
-        for screen in self.segment.screens:
-            if not regions:
-                break
-            shown = [*known, screen.pixels()]
-            unlike = unknown_parts(transient, shown, left_out)
-            regions = [part for part in regions if part.meets_any(unlike)]
         return regions
+
+    def _has_text_at(self, line: Region, seen: Pixels) -> bool:
+        """Return whether any recorded screen of this segment has a line of text in its
+        place, such as one that a list has covered.
+        """
+        screens = (screen.pixels() for screen in self.segment.screens)
+        return has_text_at(line, screens, seen)
 
     def _typed_at(self) -> list[Region] | None:
         """Return where the text of the newest step may begin that Enter has taken away:

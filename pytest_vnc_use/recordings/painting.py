@@ -80,10 +80,16 @@ class Passage:
         """Return whether a box of a screen may be seen on the way: it has no line of text
         that is new.
         """
+        return not any(self.new_lines(box, seen))
+
+    def new_lines(self, box: Region, seen: Pixels) -> Iterator[Region]:
+        """Yield the lines of text of a box that are new; none of a page that loads."""
         is_page = box.area > _PAGE_SHARE * seen.size
         if is_page or self._is_typed(box, seen):
-            return True
-        return all(self._has_line(line, seen) for line in text_lines(box, seen))
+            return
+        for line in text_lines(box, seen):
+            if not self._has_line(line, seen):
+                yield line
 
     def _is_typed(self, box: Region, seen: Pixels) -> bool:
         typed_at = self.typed_at
@@ -97,12 +103,9 @@ class Passage:
         way to another one. Or it was typed.
         """
         screens = [*self.screens, *self.passing]
-        drawn = _strengths(line, seen)
-        for screen in screens:
-            if _likeness(_strengths(line, screen), drawn) >= _SAME_LINE:
-                return True
         return (
-            self._is_typed(line, seen)
+            has_text_at(line, screens, seen)
+            or self._is_typed(line, seen)
             or is_fading(line, screens, seen)
             or is_moved_text(line, screens, seen)
             or is_scaled_text(line, screens, seen)
@@ -220,6 +223,16 @@ def _is_empty(box: Region, seen: Pixels) -> bool:
     """Return whether a box has only a background, which may be darker further down."""
     row_levels = np.ptp(levels_of(box.part_of(seen)), axis=1)
     return bool(row_levels.max() <= _PLAIN_LEVELS)
+
+
+def has_text_at(line: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
+    """Return whether one of some screens has a line of text in its place, in any
+    colours.
+    """
+    drawn = _strengths(line, seen)
+    return any(
+        _likeness(_strengths(line, screen), drawn) >= _SAME_LINE for screen in screens
+    )
 
 
 def is_moved_text(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:

@@ -287,6 +287,11 @@ def test_unknown_parts_fade_shows_none() -> None:
     assert after_two_steps().unknown_parts(shown) == []
 
 
+def test_unknown_parts_text_of_other_step_that_fades_is_none() -> None:
+    shown = blend(page("alice"), SCREENS[4], 0.5)
+    assert after_two_steps().unknown_parts(shown) == []
+
+
 def test_unknown_parts_message_that_fades_is_listed() -> None:
     message = page("alice", status="ERROR 500")
     shown = blend(SCREENS[1], message, 0.4)
