@@ -550,7 +550,7 @@ class Course:
         """Return whether any recorded screen of this segment has a line of text in its
         place, such as one that a list has covered.
         """
-        screens = (screen.pixels() for screen in self.segment.screens)
+        screens = [screen.pixels() for screen in self.segment.screens]
         return has_text_at(line, screens, seen)
 
     def _typed_at(self) -> list[Region] | None:

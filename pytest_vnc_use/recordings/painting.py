@@ -5,7 +5,7 @@ it shows anything else: a message, which has a line of text that neither screen 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -134,6 +134,10 @@ def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
     """Yield the lines of text within a box, also those on a ground of their own."""
     part = box.part_of(seen)
     ink: Mask = np.abs(_ink(part, most_common(part))).max(axis=2) > _VISIBLE_LEVELS
+    # a border across the box, as of a window that is half drawn, is no letter
+    taller = box.grown(_FRAME_PX, seen.shape)
+    columns = replace(box, top=taller.top, bottom=taller.bottom).part_of(seen)
+    ink[:, (columns == columns[0]).all(axis=0)] = False
     for piece in boxes_of(ink, _TEXT_APART_PX):
         piece = _without_sign(piece, ink)
         place = piece.moved(box.left, box.top)
@@ -225,14 +229,21 @@ def _is_empty(box: Region, seen: Pixels) -> bool:
     return bool(row_levels.max() <= _PLAIN_LEVELS)
 
 
-def has_text_at(line: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
+def has_text_at(line: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
     """Return whether one of some screens has a line of text in its place, in any
-    colours.
+    colours. Pixels that another screen has, such as a border across it, do not count.
     """
-    drawn = _strengths(line, seen)
-    return any(
-        _likeness(_strengths(line, screen), drawn) >= _SAME_LINE for screen in screens
-    )
+    is_new: Mask = np.ones((line.height, line.width), np.bool_)
+    for screen in screens:
+        is_new &= differing(line.part_of(screen), line.part_of(seen))
+    if not is_new.any():
+        return True
+    drawn = _strengths(line, seen) * is_new
+    for screen in screens:
+        recorded = _strengths(line, screen) * is_new
+        if _likeness(recorded, drawn) >= _SAME_LINE:
+            return True
+    return False
 
 
 def is_moved_text(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:

@@ -677,17 +677,21 @@ def menu(chosen: str = "", *, covered_px: int = 0) -> Pixels:
     pen.text((40, 24), "History", "black", font_size=14)
     pen.text((40, 54), "Status Bar", "black", font_size=14)
     if chosen:
-        pen.rectangle((10, 20, 300, 44), fill="#308cc6")
+        pen.rectangle((10, 20, 300, 44), "#308cc6", "#1a5276")
         pen.rectangle((20, 26, 31, 37), "white")
         pen.text((40, 24), chosen, "white", font_size=14)
     pen.rectangle((0, 0, covered_px, 200), "silver")
+    if covered_px:
+        pen.line((65, 0, 65, 200), "black")  # a border of the window
     return numbers(image)
 
 
 @pytest.mark.parametrize("covered_px", [0, 52])
 @pytest.mark.parametrize("chosen", ["History", "Removed"])
 def test_passage_shows_item_that_is_chosen(chosen: str, covered_px: int) -> None:
-    screens = [menu(), np.full_like(menu(), 0xC0C0C0)]
+    window = np.full_like(menu(), 0xC0C0C0)
+    window[:, 65] = 0
+    screens = [menu(), window]
     shown = menu(chosen, covered_px=covered_px)
     parts = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
     is_known = all(Passage(screens).shows(part, shown) for part in parts)
