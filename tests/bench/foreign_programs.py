@@ -161,6 +161,9 @@ class Suite:
             first = (test.message or test.result).splitlines()[0]
             drift = told_drift(test, len(PROGRAMS[name].steps))
             seen_by = drift or f"{test.triage}: {first}"
+            for run in test.runs:
+                kept = self.directory / "failed" / Path(run.directory).name
+                shutil.copytree(run.directory, kept, dirs_exist_ok=True)
         if kind and not (self.directory / "happened" / f"{name}, {kind}").exists():
             seen_by = NEVER if seen_by == NOBODY else f"{TOO_EARLY}{seen_by}"
         return Replay(name, kind, seen_by)
@@ -249,7 +252,8 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument(
         "--keep",
         type=Path,
-        help="a directory for the recordings and the last run directories",
+        help="a directory for the recordings, the last run directories, and those of"
+        " replays that failed",
     )
     asked = parser.parse_args(given)
     wanted = [name for name in PROGRAMS if named(name, asked.programs)]
