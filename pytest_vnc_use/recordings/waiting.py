@@ -208,7 +208,7 @@ class GateWaiter:
     def _move_pointer(self, mismatch: Mismatch) -> None:
         """Move the pointer by a pixel and back if what differs is under it.
 
-        A program may learn only from a motion what has come under a pointer at rest:
+        A program may learn only from a motion what has come under the pointer:
         Chromium, after a button has moved away and back, sometimes draws it as if the
         pointer were elsewhere.
         """
