@@ -231,17 +231,20 @@ def _is_empty(box: Region, seen: Pixels) -> bool:
 
 def has_text_at(line: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
     """Return whether one of some screens has a line of text in its place, in any
-    colours. Pixels that another screen has, such as a border across it, do not count.
+    colours, also without the pixels that another screen has, as of a border across it.
     """
     is_new: Mask = np.ones((line.height, line.width), np.bool_)
     for screen in screens:
         is_new &= differing(line.part_of(screen), line.part_of(seen))
     if not is_new.any():
         return True
-    drawn = _strengths(line, seen) * is_new
+    drawn = _strengths(line, seen)
     for screen in screens:
-        recorded = _strengths(line, screen) * is_new
-        if _likeness(recorded, drawn) >= _SAME_LINE:
+        recorded = _strengths(line, screen)
+        likeness = max(
+            _likeness(recorded, drawn), _likeness(recorded * is_new, drawn * is_new)
+        )
+        if likeness >= _SAME_LINE:
             return True
     return False
 
@@ -294,9 +297,12 @@ def _likeness(one: Levels, other: Levels) -> float:
 
 
 def _strengths(line: Region, screen: Pixels) -> Levels:
-    """Return how far each pixel of a line is from its background."""
-    ink = _ink(line.part_of(screen), _background(line, screen))
-    strengths: Levels = np.abs(ink).max(axis=2)
+    """Return how far each pixel of a line is from the background of its row: a button
+    may be darker further down.
+    """
+    levels = levels_of(line.part_of(screen)).astype(np.float64)
+    background = np.median(levels, axis=1, keepdims=True)
+    strengths: Levels = np.abs(levels - background).max(axis=2)
     return strengths
 
 

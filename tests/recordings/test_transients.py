@@ -28,6 +28,7 @@ from pytest_vnc_use.recordings.images import Pixels, levels_of, pixels_of
 from pytest_vnc_use.recordings.painting import (
     Passage,
     cleared_place,
+    has_text_at,
     is_moved_text,
     unknown_parts,
 )
@@ -697,6 +698,27 @@ def test_passage_shows_item_that_is_chosen(chosen: str, covered_px: int) -> None
     is_known = all(Passage(screens).shows(part, shown) for part in parts)
     assert parts
     assert is_known == (chosen == "History")
+
+
+def button(text: str, border: str, darker: int = 0) -> Pixels:
+    """A button whose rows are so many levels darker than the one above."""
+    image = Image.new("RGB", SIZE, "#efefef")
+    pen = ImageDraw.Draw(image)
+    for row in range(24):
+        shade = 250 - row * darker
+        pen.line((60, 40 + row, 180, 40 + row), (shade, shade, 250))
+    pen.rectangle((60, 40, 180, 63), outline=border)
+    pen.ellipse((76, 46, 88, 58), "#b04a53")
+    pen.text((96, 44), text, "black", font_size=13)
+    return numbers(image)
+
+
+@pytest.mark.parametrize("text", ["Cancel", "Failed"])
+def test_has_text_at_button_under_pointer(text: str) -> None:
+    shown = button(text, "#308cc6", darker=4)
+    label = Region(74, 43, 144, 60)
+    is_known = has_text_at(label, [button("Cancel", "grey")], shown)
+    assert is_known == (text == "Cancel")
 
 
 def window(title: str = "", colours: tuple[int, int] = (120, 200)) -> Pixels:
