@@ -352,9 +352,9 @@ class Desk:
 
     def _run(self, runner: PytestRunner, message: dict[str, Any]) -> None:
         """Start the session that a page wants."""
+        self._edited = {}
         match message["type"]:
             case "run":
-                self._edited = {}
                 options = [ACCEPT] if message.get("accept") else []
                 runner.run([str(test) for test in message["tests"]], options)
                 self._send_session()
@@ -608,8 +608,14 @@ async def _send(websocket: WebSocket, message: dict[str, Any]) -> None:
         await websocket.send_text(json.dumps(message))
 
 
+_sending: set[asyncio.Task[None]] = set()
+"""The messages on their way: without a reference a task may be collected."""
+
+
 def _send_soon(websocket: WebSocket, message: dict[str, Any]) -> None:
-    asyncio.create_task(_send(websocket, message))  # noqa: RUF006  # ends soon
+    task = asyncio.create_task(_send(websocket, message))
+    _sending.add(task)
+    task.add_done_callback(_sending.discard)
 
 
 def _facts_in(message: dict[str, Any]) -> dict[str, Any]:
