@@ -57,6 +57,7 @@ _UNJUDGED = (
     " (--vnc-planner, or --vnc-judge)"
 )
 _NO_JUDGE = "no judge is configured"
+_UNANSWERED = "the question whether it holds was not answered with yes"
 _BLINKS_S = 4.0
 """The longest wait for all variants of a blinking part."""
 
@@ -166,8 +167,11 @@ class RecordedJudge:
         """
         hidden = self.hide(claim)
         nearest = self.compared[hidden]
-        if self.review is None or nearest.is_changed:
+        if self.review is None:
             reason = f"{problem}; {_NO_JUDGE}; {_UNJUDGED}"
+            return Verdict(claim, "unsure", reason, frame=frame.ref)
+        if nearest.is_changed:
+            reason = f"{problem}; {_UNANSWERED}"
             return Verdict(claim, "unsure", reason, frame=frame.ref)
         shown = self._without_masks(frame) if self.masks else frame
         asked = fill(hidden, self._values)
@@ -181,8 +185,8 @@ class RecordedJudge:
                 reason = f"{USER_VERDICT}{answer.text or 'it does not hold'}"
                 return Verdict(claim, "fails", reason, frame=frame.ref)
             case _:
-                why = answer.text or "the question was not answered"
-                reason = f"{problem}; {why}; {_UNJUDGED}"
+                why = answer.text or _UNANSWERED
+                reason = f"{problem}; {why}"
                 return Verdict(claim, "unsure", reason, frame=frame.ref)
 
     def _is_under_mask(self, verdict: Verdict) -> bool:
