@@ -273,11 +273,11 @@ class Review:
             for _, answer in held:
                 if answer.kind == kind:
                     return answer
-        last = None
         for change, _ in held:
             parts = parts_around(change.box, gate, seen)
             if any(part.holds_any(due_at) for part in parts):
                 return None
+        last = None
         for change, answer in held:
             masks = parts_around(change.box, gate, seen)
             self._add_masks(answer.kind, screen, masks)

@@ -160,10 +160,12 @@ def _without_sign(piece: Region, ink: Mask) -> Region:
     """
     columns = np.flatnonzero(piece.part_of(ink).any(axis=0))
     gaps = np.diff(columns)
-    starts = np.flatnonzero(gaps > 1)
-    if not starts.size:
+    last_of_glyphs = np.flatnonzero(gaps > 1)
+    if not last_of_glyphs.size:
         return piece
-    end, start = columns[starts[0]], columns[starts[0] + 1]
+    last = last_of_glyphs[0]
+    end = columns[last]
+    start = columns[last + 1]
     is_apart = start - end > piece.height * _SIGN_APART
     if not is_apart or end > piece.height * _SIGN_WIDTH:
         return piece

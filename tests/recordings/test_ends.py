@@ -1,5 +1,5 @@
-"""The end of a replay is watched, also while the test's body runs; another first screen
-closes early.
+"""The end of a replay is watched, also while the test's body runs; the first screen is
+waited for longer.
 """
 
 from __future__ import annotations
