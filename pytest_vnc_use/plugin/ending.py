@@ -100,13 +100,24 @@ def _check_replay(item: pytest.Item, recorded_test: RecordedTest) -> None:
         raise _unlike_recording(_HEALED, [*recorded_test.healed, remedy])
     # one in a named recording fails the replays, not the test that is recorded beside it
     is_strict = settings.transients == "fail" and not recorded_test.is_recorded_anew
-    if recorded_test.transients and is_strict:
-        kept = _keep_accepted(item, recorded_test)
-        commands = [f"  {command}" for command in recorded_test.transient_commands()]
-        mask = _MASK_TRANSIENT.format(settings.runs_dir)
-        remedies = [_BUG, mask, *commands, f"or {AGAIN}"]
-        told = [*recorded_test.transients, *kept, *remedies]
-        raise _unlike_recording(_TRANSIENT, told)
+    if is_strict:
+        _check_transients(item, recorded_test)
+
+
+def _check_transients(item: pytest.Item, recorded_test: RecordedTest) -> None:
+    """Fail a test with a transient that neither its recording has nor its reviewer
+    accepts.
+    """
+    transients = recorded_test.transients
+    unasked = transients.review()
+    if not transients.messages:
+        return
+    kept = _keep_accepted(item, recorded_test)
+    mask = _MASK_TRANSIENT.format(item.config.stash[SETTINGS].runs_dir)
+    commands = [f"  {command}" for command in transients.commands()]
+    remedies = [_BUG, mask, *commands, f"or {AGAIN}"]
+    told = [*transients.messages, *unasked, *kept, *remedies]
+    raise _unlike_recording(_TRANSIENT, told)
 
 
 def _keep_accepted(item: pytest.Item, recorded_test: RecordedTest) -> list[str]:
@@ -285,9 +296,10 @@ def note_recording(state: ItemState, report: pytest.TestReport) -> None:
     if report.failed and name and "drifted" not in state.notes:
         state.add_note("drifted", f"drifted in the recording {name!r}: accept it once")
     if report.when == "call":
-        if recorded_test.transients:
-            state.notes["transient"] = [line(text) for text in recorded_test.transients]
-            state.transient_regions = recorded_test.transient_regions
+        transients = recorded_test.transients
+        if transients.messages:
+            state.notes["transient"] = [line(text) for text in transients.messages]
+            state.transient_regions = transients.regions
         if report.failed and recorded_test.mode in ALWAYS_WRITES:
             text = _format_unrecorded(state, recorded_test, report.nodeid)
             report.sections.append(("recording", text))

@@ -279,7 +279,9 @@ def _lines(question: Question) -> Iterator[str]:
     for target in question.offer.moved:
         yield f"  Record the test again: {target}"
     keys = []
-    if question.offers("accept"):
+    if question.is_transient:
+        keys.append("y  it may show")
+    elif question.offers("accept"):
         keys.append("y  this screen is right, continue")
     if question.offer.masks:
         keys.append(f"m  mask its {question.offer.masked_px:,} px in the test")

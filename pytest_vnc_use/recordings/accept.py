@@ -27,11 +27,12 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     Segment,
     ShownValue,
+    held,
     share_of,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import Gate, Mismatch, mask_of
-from pytest_vnc_use.recordings.images import Pixels, pixels_in
+from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in
 from pytest_vnc_use.recordings.life import (
     AnswerKind,
     GateOpened,
@@ -105,6 +106,8 @@ class Review:
         """The recorded text of each task whose text has changed, by the claim that it is
         done.
         """
+        self.transients: dict[str, list[Screen]] = {}
+        """The transients that may show after a step, by its `id`."""
         self._used: dict[int, list[Change]] = {}
         """What was accepted on each screen of the recording, by the screen's `id`."""
         self._confirmed: dict[str, datetime] = {}
@@ -115,7 +118,7 @@ class Review:
         """Whether the reviewer has accepted what the recording does not have yet."""
         masks = self.masks or self.masks_at
         changes = self._used or self._confirmed or self.values_at or self.replaced
-        return bool(masks or changes)
+        return bool(masks or changes or self.transients)
 
     def with_accepted(
         self, gate: Gate, seen: Pixels, due_at: Sequence[Point] = ()
@@ -385,6 +388,35 @@ class Review:
             self._confirmed[claim] = clock.utc_now().replace(microsecond=0)
         return answer
 
+    def ask_transient(
+        self,
+        step: str,
+        after: Screen,
+        seen: Pixels,
+        region: Region,
+        problem: str,
+    ) -> Answer:
+        """Return whether what a frame shows in a region may show between the step with
+        an id and the recorded screen `after` it.
+        """
+        directory = self.test.directory_of_images()
+        boxes = (region,)
+        images = images_of(directory, after.pixels(), frame_of(seen), boxes, ())
+        question = Question(self.test.name, problem, boxes, images, is_transient=True)
+        answer = self.test.reviewer.ask_transient(question, seen)
+        if answer.kind == "accept":
+            self.accept_transient(step, seen, region)
+        return answer
+
+    def accept_transient(self, step: str, seen: Pixels, region: Region) -> None:
+        """Note that what a frame shows in a region may show after the step with an
+        id.
+        """
+        at = clock.utc_now().replace(microsecond=0)
+        accepted = Accepted(by=user_name(), at=at, region=region)
+        transient = Screen(pixels=held(seen), history=(accepted,))
+        self.transients.setdefault(step, []).append(transient)
+
     def accepted(self, recording: Recording) -> Recording:
         """Return the recording with what was accepted, with who accepted it and when,
         and with the new masks.
@@ -412,8 +444,17 @@ class Review:
             return screen.model_copy(update=fields)
 
         accepted = with_screens(recording, with_changes)
+        segments = tuple(map(self._with_transients, accepted.segments))
         masks = joined(recording.masks, self.masks)
-        return accepted.model_copy(update={"masks": masks})
+        return accepted.model_copy(update={"masks": masks, "segments": segments})
+
+    def _with_transients(self, segment: Segment) -> Segment:
+        """Return a segment in which the accepted transients may show."""
+        steps = []
+        for step in segment.steps:
+            transients = (*step.transients, *self.transients.get(step.id, ()))
+            steps.append(step.model_copy(update={"transients": transients}))
+        return segment.model_copy(update={"steps": tuple(steps)})
 
     def _history(self, changes: Sequence[Change]) -> list[Accepted]:
         """Return who accepted these changes of a screen, and when."""

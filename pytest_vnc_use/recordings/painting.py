@@ -112,6 +112,14 @@ class Passage:
         )
 
 
+def shows_text_of(earlier: Pixels, box: Region, seen: Pixels) -> bool:
+    """Return whether each line of text in a box of a screen is one of an earlier screen,
+    also moved or faded.
+    """
+    is_comparable = earlier.shape == seen.shape
+    return is_comparable and Passage((earlier,)).shows(box, seen)
+
+
 def unknown_parts(
     seen: Pixels, known: Iterable[Pixels], left_out: Mask
 ) -> list[Region]:

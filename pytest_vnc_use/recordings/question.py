@@ -57,7 +57,8 @@ class Question:
 
     `boxes` is what differs. `images` are the files of the recorded screen, of the one
     now, and of the difference; of a claim that was not judged before, only of the one
-    now. `acts` are the recorded actions within the changed cells.
+    now. `acts` are the recorded actions within the changed cells. A transient was shown
+    before the recorded screen, and may show again if it is accepted.
     """
 
     test: str
@@ -67,6 +68,7 @@ class Question:
     claim: str = ""
     acts: tuple[str, ...] = ()
     offer: Offer = Offer()
+    is_transient: bool = False
 
     @property
     def is_new_claim(self) -> bool:
@@ -84,7 +86,8 @@ class Question:
             case "value":
                 return bool(offer.values)
             case "model" | "hand":
-                return not self.claim and kind not in offer.refused
+                is_over = bool(self.claim) or self.is_transient
+                return not is_over and kind not in offer.refused
             case "bug" | "no":
                 return True
             case _:
@@ -104,6 +107,11 @@ class Answer:
     text: str = ""
     region: Region | None = None
     moved: str = ""
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether no user was asked, so that the next question may still reach one."""
+        return self.kind == "no" and bool(self.text)
 
 
 NO = Answer("no")

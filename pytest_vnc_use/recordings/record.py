@@ -31,14 +31,14 @@ from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.keeping import KeptRecording, saved_by
 from pytest_vnc_use.recordings.life import LAST, Listener, Moved, SegmentEvent, State
 from pytest_vnc_use.recordings.manual import ManualRun, PerformByHand
-from pytest_vnc_use.recordings.masks import mask_command
 from pytest_vnc_use.recordings.moving import STABLE_S, stable_screen
 from pytest_vnc_use.recordings.named import NamedRecordings, check_use, hold
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.reviewer import ReviewedTest
-from pytest_vnc_use.recordings.segment_run import SegmentRun, UnknownTransients
+from pytest_vnc_use.recordings.segment_run import SegmentRun
 from pytest_vnc_use.recordings.store import Key, check_writable, load_of
+from pytest_vnc_use.recordings.transients import UnknownTransients
 from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.recordings.waiting import ButtonRelease
 from pytest_vnc_use.runs.directory import RunDirectory
@@ -135,6 +135,7 @@ class RecordedTest:
         """
         self.healed_in: Path | None = None
         """The run directory of the first of them."""
+        self.transients = UnknownTransients()
         self._show = show
         self._own = KeptRecording(
             key,
@@ -148,7 +149,6 @@ class RecordedTest:
         self._others: list[KeptRecording] = []
         """The named recordings, one for each run of one, in order."""
         self._answers = Answers()
-        self._transients = UnknownTransients()
         self._runs: list[SegmentRun] = []
         self._written: list[Path] = []
         """The files that were written so far, of recordings or proposals."""
@@ -205,25 +205,6 @@ class RecordedTest:
         """The next step of the newest run's replay; None at its end, or without one."""
         replay = self._newest_replay
         return replay.course.due if replay else None
-
-    @property
-    def transients(self) -> list[str]:
-        """Messages about transient frames of a replay that its recording does not
-        have.
-        """
-        return self._transients.messages
-
-    @property
-    def transient_regions(self) -> list[Region]:
-        """Where these transient frames showed what is not recorded."""
-        return self._transients.regions
-
-    def transient_commands(self) -> list[str]:
-        """Return the commands that mask these transient frames, each at one gate."""
-        return [
-            mask_command(test, masks, gate)
-            for (test, gate), masks in self._transients.masks.items()
-        ]
 
     @property
     def _records(self) -> bool:
@@ -529,7 +510,7 @@ class RecordedTest:
             if run.replay and not event.step.error:
                 run.replay.course.take_elements(event.step)
             test = self._recording_of(run).key.node_id
-            self._transients.note_step(run, test, event)
+            self.transients.note_step(run, test, event)
 
     def _note_answer(self, claim: str, judged: Verdict | Reading) -> None:
         run = self._newest
@@ -621,7 +602,7 @@ class RecordedTest:
         """
         run.note_stays(desktop)
         test = self._recording_of(run).key.node_id
-        self._transients.note_end(run, test, desktop)
+        self.transients.note_end(run, test, desktop)
 
     def write(self, proposed_in: Path | None = None) -> Path | None:
         """Write the test's own recording where it has changed; return the file if it

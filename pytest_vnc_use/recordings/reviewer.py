@@ -18,6 +18,7 @@ from pytest_vnc_use.recordings.drift import cell_around
 from pytest_vnc_use.recordings.gates import Gate, mask_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing
 from pytest_vnc_use.recordings.manual import ReplayUser
+from pytest_vnc_use.recordings.painting import shows_text_of
 from pytest_vnc_use.recordings.question import (
     NO,
     NO_MODEL,
@@ -136,6 +137,8 @@ class Reviewer:
         """The answers about claims that had no evidence, by the claim and the digest of
         the screen.
         """
+        self._transients: list[tuple[Pixels, Answer]] = []
+        """The frames that show a transient, each with the answer about it."""
 
     @property
     def accepted(self) -> list[AnsweredChange]:
@@ -181,18 +184,28 @@ class Reviewer:
         with uncounted():
             answer = self._ask(question)
         is_of_test = answer.kind in ("model", "hand")
-        # no user was asked, so the next question may still reach one
-        is_unasked = answer.kind == "no" and bool(answer.text)
         is_value = answer.kind == "value"
         is_unknown = is_value and answer.text not in question.offer.values
         if is_unknown or not question.offers(answer.kind):
             answer = NO
-        if is_of_test or is_unasked:
+        if is_of_test or answer.is_unasked:
             return answer
         at = clock.utc_now().replace(microsecond=0)
         for change in changes:
             answered = AnsweredChange(change, answer, at, covered, question.claim)
             self.answered.append(answered)
+        return answer
+
+    def ask_transient(self, question: Question, seen: Pixels) -> Answer:
+        """Return the answer to a question about a transient in a frame: that of an
+        earlier one with the same text, else the user's.
+        """
+        for earlier, answer in self._transients:
+            if shows_text_of(earlier, question.boxes[0], seen):
+                return answer
+        answer = self.ask(question, ())
+        if not answer.is_unasked:
+            self._transients.append((seen, answer))
         return answer
 
 

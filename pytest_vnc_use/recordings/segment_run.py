@@ -1,17 +1,16 @@
-"""One segment in this session: its run, what is replayed or recorded of it, what was
-judged at its end, and which transient frames came by.
+"""One segment in this session: its run, what is replayed or recorded of it, and what was
+judged at its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
 from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.recordings.build import Meter, SegmentBuilder
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.drift import offered_masks
-from pytest_vnc_use.recordings.format import MANUAL, Evidence, Live, Screen, Segment
+from pytest_vnc_use.recordings.format import MANUAL, Evidence, Live, Segment
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.life import (
@@ -34,8 +33,6 @@ from pytest_vnc_use.types import (
     Region,
     RunEvent,
     RunStarted,
-    StepFinished,
-    Transient,
 )
 from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.verdicts import USER_VERDICT, end_state_claim
@@ -307,57 +304,3 @@ class SegmentRun:
             return "body"
         reason = held[expected[0]].reason
         return "user" if reason.startswith(USER_VERDICT) else "judge"
-
-
-class UnknownTransients:
-    """The transient frames of a test's replays that no recording has, each unknown
-    region once, whatever else it shows later. A rehearsal learns them in place of a
-    report.
-    """
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-        self.regions: list[Region] = []
-        self.masks: dict[tuple[str, str], list[Region]] = {}
-        """The masks that would hide them, by test and gate: where a region shows after
-        several steps, at each of their gates.
-        """
-
-    def note_step(self, run: SegmentRun, test: str, event: StepFinished) -> None:
-        """Report what came by after a replayed step."""
-        self._note(run, test, event.step.transient_frames, event.step.number)
-
-    def note_end(self, run: SegmentRun, test: str, desktop: Controller) -> None:
-        """Report what came by after the last step of a replay."""
-        if run.is_replayed:
-            passed = map(run.directory.store, desktop.transient_frames())
-            self._note(run, test, passed)
-
-    def _note(
-        self, run: SegmentRun, test: str, passed: Iterable[FrameRef], step: int = 0
-    ) -> None:
-        if run.replay is None:
-            return
-        course = run.replay.course
-        if course.position.opening is None:
-            return  # what shows before a closed gate is part of its drift
-        rehearsal = course.allowances.rehearsal
-        for frame in passed:
-            regions = course.unknown_parts(run.load(frame))
-            if rehearsal and regions and course.newest_step:
-                transient = Screen(pixels=partial(run.load, frame))
-                rehearsal.note_transient(course.newest_step, transient)
-                continue
-            for region in regions:
-                masks = self.masks.setdefault((test, course.screen.gate), [])
-                if not region.is_part_of_any(masks):
-                    masks.append(region)
-                if region.meets_any(self.regions):
-                    continue
-                self.regions.append(region)
-                problem = (
-                    f"{course.newest_location}, the screen showed a"
-                    f" transient that is not recorded, {region}"
-                )
-                run.emit(Transient(problem, frame, region, step))
-                self.messages.append(problem)

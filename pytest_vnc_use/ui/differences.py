@@ -1,5 +1,5 @@
 """The names of differences in a review: equal differences have the same, also where
-only a caret has blinked.
+only a caret has blinked, and so have transients with the same text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.images import Pixels
+from pytest_vnc_use.recordings.painting import shows_text_of
 from pytest_vnc_use.types import Region
 
 
@@ -29,6 +30,8 @@ class Differences:
         self._carets = set[tuple[int, int]]()
         """The widths and heights of the carets in the recordings."""
         self._named: dict[str, _Difference] = {}
+        self._transients: dict[str, Pixels] = {}
+        """The first frame that shows each transient, by its name."""
 
     def learn_carets(self, recording: Recording) -> None:
         """Learn how large a recording's carets are: only what has the size of one can
@@ -56,6 +59,17 @@ class Differences:
         digest.update(now.tobytes())
         name = digest.hexdigest()
         self._named[name] = new
+        return name
+
+    def name_transient(self, box: Region, seen: Pixels) -> str:
+        """Return the name of a transient in a box of a frame: that of an earlier one with
+        the same text, else a new one.
+        """
+        for name, earlier in self._transients.items():
+            if shows_text_of(earlier, box, seen):
+                return name
+        name = f"transient {len(self._transients) + 1}"
+        self._transients[name] = seen
         return name
 
     def _is_same(self, one: _Difference, other: _Difference) -> bool:

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.interactive import user_name
 from pytest_vnc_use.plain_text import count_of
-from pytest_vnc_use.recordings.format import (
-    Accepted,
-    RecordedStep,
-    Recording,
-    Screen,
-    held,
-)
-from pytest_vnc_use.recordings.images import Pixels, differing, frame_of, pixels_of
-from pytest_vnc_use.recordings.question import Answer, Question, images_of
-from pytest_vnc_use.recordings.reviewer import Reviewer
+from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.format import RecordedStep, Recording
+from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of
+from pytest_vnc_use.recordings.painting import shows_text_of
+from pytest_vnc_use.recordings.question import Answer
+from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.trace import Trace
@@ -79,33 +73,19 @@ class JobTransient:
         """
         recording = load(self.path)
         assert recording
-        boxes = (self.region,)
-        frame = frame_of(self.frames[0])
         segment = recording.segments[self.segment]
-        after = segment.screens[self.step + 1].pixels()
-        images = images_of(directory, after, frame, boxes, ())
-        question = Question(self.test, self.problem, boxes, images)
-        answer = reviewer.ask(question, ())
+        step = segment.steps[self.step].id
+        after = segment.screens[self.step + 1]
+        test = ReviewedTest(reviewer, self.test, directory=directory)
+        review = Review(test, recording)
+        first, *others = self.frames
+        answer = review.ask_transient(step, after, first, self.region, self.problem)
         if answer.kind == "accept":
-            save(self.path, self._accepted(recording))
+            for frame in others:
+                if not shows_text_of(first, self.region, frame):
+                    review.accept_transient(step, frame, self.region)
+            save(self.path, review.accepted(recording))
         return answer
-
-    def _accepted(self, recording: Recording) -> Recording:
-        """Return the recording in which these frames may show after its step."""
-        segments = list(recording.segments)
-        segment = segments[self.segment]
-        steps = list(segment.steps)
-        step = steps[self.step]
-        at = clock.utc_now().replace(microsecond=0)
-        accepted = Accepted(by=user_name(), at=at, region=self.region)
-        for frame in self.frames:
-            if not _may_show(step, frame):
-                transient = Screen(pixels=held(frame), history=(accepted,))
-                transients = (*step.transients, transient)
-                step = step.model_copy(update={"transients": transients})
-        steps[self.step] = step
-        segments[self.segment] = segment.model_copy(update={"steps": tuple(steps)})
-        return recording.model_copy(update={"segments": tuple(segments)})
 
 
 def transients_of(trace: Trace, path: Path) -> Iterator[JobTransient]:

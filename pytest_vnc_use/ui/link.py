@@ -322,6 +322,7 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
         "values": {name: hide(text) for name, text in offer.values.items()},
         "moved": [hide(target) for target in offer.moved],
         "claim": hide(question.claim),
+        "transient": question.is_transient,
         "refused": {kind: hide(why) for kind, why in offer.refused.items()},
     }
 

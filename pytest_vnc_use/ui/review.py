@@ -373,18 +373,18 @@ class CiReview:
         group.findings.append(drift)
 
     def _add_transient(self, transient: JobTransient) -> None:
-        """Add a transient to its group: those with the same pixels at the same place."""
+        """Add a transient to its group: those with the same text."""
         for group in self.groups.values():
             for other in group.findings:
                 if isinstance(other, JobTransient) and other.join(transient):
                     return
-        seen = transient.frames[0]
-        difference = self.rounds.differences.name(transient.region, seen, seen)
-        name = f"transient {difference[:16]}"
+        differences = self.rounds.differences
+        name = differences.name_transient(transient.region, transient.frames[0])
         if name in self.groups:
             self.groups[name].findings.append(transient)
         else:
-            self.groups[name] = Group([transient], self._question(transient))
+            question = self._question(transient)
+            self.groups[name] = Group([transient], question, frozenset([name]))
 
     def _question(self, finding: JobFinding) -> Question:
         """Return what is asked about a finding, without an answer."""
@@ -424,7 +424,6 @@ class CiReview:
                 "id": name,
                 "about": "ci",
                 "diff": first.diff,
-                "transient": isinstance(first, JobTransient),
                 "note": first.note,
                 "urls": [f"image/{path.name}" for path in group.question.images],
                 "tests": tests,

@@ -68,6 +68,9 @@ class ReplayQuestion:
         if not boxes:
             height, width = seen.shape
             boxes = [Region(0, 0, width, height)]
+        if facts["transient"]:
+            [box] = boxes
+            return cls(facts, {known.name_transient(box, seen): box})
         return cls(facts, {known.name(box, recorded, seen): box for box in boxes})
 
     @property
@@ -321,6 +324,7 @@ class Rounds:
             tuple(map(self._store, facts["images"])),
             facts["claim"],
             offer=offer,
+            is_transient=facts["transient"],
         )
         group = RoundGroup(self.number, shown, new, {})
         self.groups[f"round {self.number}.{len(self.groups)}"] = group

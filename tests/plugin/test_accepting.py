@@ -234,11 +234,13 @@ KEPT = "what was accepted is kept in the recording"
 DROPPED = "vnc-use: 1 recording not updated with what was accepted, as the test failed"
 
 
+STRICT = f"{ONE} --vnc-transients=fail"
+
+
 @pytest.mark.slow
 def test_accepted_is_kept_if_transient_fails(project: Project) -> None:
     written(project, WORDS, "alice has paid")
-    strict = f"{ONE} --vnc-transients=fail"
-    ended = reviewed(project, "toast", YES, options=strict)
+    ended = reviewed(project, "toast", YES, "n\n", options=STRICT)
     assert ended.code == 1, ended.out
     assert (
         "showed a transient that is not recorded (--vnc-transients=fail)" in ended.out
@@ -247,6 +249,33 @@ def test_accepted_is_kept_if_transient_fails(project: Project) -> None:
     assert "1 recording updated with what was accepted in" in ended.out
     assert DROPPED not in ended.out
     assert replayed(project)[0] == 0
+
+
+@pytest.mark.slow
+def test_transient_is_asked_about_once_for_all_tests(project: Project) -> None:
+    strict = "--vnc-transients=fail"
+    ended = reviewed(project, "toast", YES, options=strict)
+    assert ended.code == 0, ended.out
+    (question,) = ended.questions
+    assert "the screen showed a transient that is not recorded" in question
+    assert "  y  it may show\n" in question
+    assert "2 recordings updated with what was accepted in" in ended.out
+    replay = project.run("--vnc-record=replay", strict, till="--fault=toast")
+    assert replay.code == 0, replay.out
+    made = load(project.file)
+    assert made
+    (place,) = made.history.values()
+    assert place == "after step 2, shown briefly at"
+
+
+@pytest.mark.slow
+def test_transient_may_be_bug(project: Project) -> None:
+    before = files_of(project)
+    ended = reviewed(project, "toast", BUG, options=STRICT)
+    assert ended.code == 1, ended.out
+    assert "the word is misspelt (according to the reviewer)" in ended.out
+    assert "1 failed: 1 product" in ended.out
+    assert files_of(project) == before
 
 
 @pytest.mark.slow

@@ -151,7 +151,7 @@ def test_transient_at_end_is_listed(saved: Tills) -> None:
     with saved.agent("replay", None, SOON, "--error-for=0.5") as played:
         played.run()
         played.agent.end_body()
-    (note,) = played.recorded.transients
+    (note,) = played.recorded.transients.messages
     assert "the screen showed a transient that is not recorded" in note
     (transient,) = read_trace(played.agent.runs[-1]).transients
     assert transient.region.meets(Region(0, 260, 800, 400))

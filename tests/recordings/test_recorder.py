@@ -309,7 +309,7 @@ def replayed(tills: Tills, *till: str, rehearsal: Rehearsal | None = None) -> li
     with tills.agent("replay", None, *till, gate_s=3.0, rehearsal=rehearsal) as played:
         played.run()
         played.agent.end_body()
-        return played.recorded.transients
+        return played.recorded.transients.messages
 
 
 def rehearsed(tills: Tills, *till: str) -> None:

@@ -58,7 +58,7 @@ def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
     with tills.agent("replay", None, *till) as played:
         result = played.run()
         played.agent.end_body()
-        return played.recorded.transients, result.run_dir
+        return played.recorded.transients.messages, result.run_dir
 
 
 def test_transient_is_listed_with_its_frame(recorded: Tills) -> None:
@@ -128,7 +128,7 @@ def test_recorded_toast_delays_only_steps_on_it(
     with tills.agent("replay", None, f"--fault={fault}") as played:
         result = played.run()
         played.agent.end_body()
-        assert played.recorded.transients == []
+        assert played.recorded.transients.messages == []
     x, y = corner
     before_paying = pixels_of(
         RunDirectory(result.run_dir).load_png(result.steps[3].frame_before)
@@ -829,9 +829,9 @@ def test_slow_page_shows_no_transient_but_toast(tmp_path: Path) -> None:
     with desk.driven("list", command, "replay", first=TITLE) as driven:
         driven.run()
         driven.agent.end_body()
-        assert driven.recorded.transients == []
+        assert driven.recorded.transients.messages == []
     command = in_chromium(tmp_path, toasts=True)
     with desk.driven("list", command, "replay", first=TITLE) as driven:
         driven.run()
         driven.agent.end_body()
-        assert driven.recorded.transients
+        assert driven.recorded.transients.messages

@@ -233,7 +233,7 @@ def replay(
         driven.recorded.write()
         driven.agent.end_body()
         healed = driven.recorded.healed
-        transients = driven.recorded.transients
+        transients = driven.recorded.transients.messages
         kind = "passed"
         if healed or transients:
             kind = "healed" if healed else "transient"

@@ -217,6 +217,28 @@ def test_claim_is_shown_once_for_equal_screens(reviewed: Callable[..., Any]) -> 
     assert " 2 passed" in run("replay", NEW_TITLE)
 
 
+@pytest.mark.desktop
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("recorded", [PRESSES], indirect=True)
+def test_transient_is_accepted_in_round(
+    reviewed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNC_USE_TRANSIENTS", "fail")
+    version = (NEW_TITLE, "--toast=One was pressed")
+    page = reviewed(*version)
+    cards = page.locator("#groups > li")
+    cards.first.focus()
+    page.keyboard.press("a")
+    replay(page, 1, "0 tests pass now, 2 left")
+    assert cards.count() == 2
+    cards.first.get_by_role("button", name="Review…").click()
+    page.get_by_role("heading", name="The screen showed this briefly").wait_for()
+    page.get_by_role("button", name="Accept: it may show").click()
+    replay(page, 2, "2 tests pass now, 0 left, 0 with a bug.")
+    assert " 2 passed" in run("replay", *version)
+
+
 SCREEN = np.full((100, 200), 0xFFFFFF, np.uint32)
 TITLE = Region(10, 10, 30, 20)
 STATUS = Region(10, 70, 40, 80)

@@ -309,10 +309,10 @@ function renderQuestion() {
   $("question-masks").textContent = Object.entries(question.concerned).map(([kind, gates]) => `${answer(kind).textContent}: ${gates}.`).join(" ");
   const rejected = Object.entries(question.refused);
   for (const kind of ["hand", "model"]) {
-    answer(kind).hidden = isOfCi || Boolean(question.claim);
+    answer(kind).hidden = isOfCi || Boolean(question.claim) || question.transient;
     answer(kind).disabled = kind in question.refused;
   }
-  $("question-refused").textContent = isOfCi || question.claim ? (question.note ?? "") : rejected.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
+  $("question-refused").textContent = isOfCi || question.claim || question.transient ? (question.note ?? "") : rejected.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
   $("bug").hidden = true;
   $("bug-text").value = "";
   $("question").setAttribute("closedby", isOfCi ? "closerequest" : "none"); // a second Escape closes despite `oncancel`

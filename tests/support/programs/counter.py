@@ -1,5 +1,6 @@
 """A Qt program for tests of rounds: a title, two buttons and a status. Its texts are
-options, so that another version of it is another title, or another status after a click.
+options, so that another version of it is another title, or another status after a click,
+or a toast after the first one.
 
 It appends the name of each button that was clicked to the file of `--clicks`.
 """
@@ -11,6 +12,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
 
@@ -30,6 +32,12 @@ class Counter(QWidget):
         with self._options.clicks.open("a", encoding="utf-8") as file:
             print(text, file=file)
         self._status.setText(getattr(self._options, text))
+        if text == "one" and self._options.toast:
+            toast = QLabel(self._options.toast, self)
+            toast.setStyleSheet("background: #ffe0a0")
+            toast.setGeometry(200, 100, 160, 40)
+            toast.show()
+            QTimer.singleShot(600, toast.deleteLater)
 
 
 if __name__ == "__main__":
@@ -37,6 +45,7 @@ if __name__ == "__main__":
     parser.add_argument("--title", default="Counter")
     parser.add_argument("--one", default="first")
     parser.add_argument("--two", default="second")
+    parser.add_argument("--toast", default="")
     parser.add_argument("--clicks", type=Path, required=True)
     options = parser.parse_args()
     application = QApplication(sys.argv[:1])
