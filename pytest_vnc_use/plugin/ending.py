@@ -50,12 +50,12 @@ _NOT_RECORDED = (
 )
 _KEPT = "nothing was recorded, as the test failed. {}"
 _HEALED = "was healed (vnc_healed = fail)"
-_TRANSIENT = "showed a transient that is not recorded (--vnc-transients=fail)"
+_TRANSIENT = "showed a transient that is not recorded (vnc_transients = fail)"
 _ACCEPT_HEALS = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
 _BUG = "if it is wrong, the product has a bug: the report shows it"
 _MASK_TRANSIENT = (
-    "if it is right, accept it with `cua-vnc ui --review {}`, or mask it at the gate after"
-    " its step:"
+    "if it is right, accept it with --vnc-record=accept, or from this run with"
+    " `cua-vnc ui --review {}`, or mask it at the gate after its step:"
 )
 _DROPPED = (
     "not updated with what was accepted, as the test failed: accept it again once the"

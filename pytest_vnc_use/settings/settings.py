@@ -371,9 +371,9 @@ class Settings:
         "Result of a test that passes only after healing: pass, fail",
     )
     transients: str = _setting(
-        "report",
-        _one_of("report", "fail"),
-        "Report or fail on transients missing from the recording: report, fail",
+        "fail",
+        _one_of("fail", "report"),
+        "Fail on transients missing from the recording, or report: fail, report",
         "MODE",
     )
     # How often a replay is checked and how long it waits: a slow program needs more.

@@ -99,7 +99,6 @@ class Suite:
         ]
         runs = self.directory / "runs"
         desktops = ["--vnc-server=xvnc", f"--vnc-runs-dir={runs}"]
-        strict = "--vnc-transients=fail"
         lines = {
             "VNC_FOREIGN_PROGRAMS": "\n".join(names),
             "VNC_FOREIGN_CHANGES": "\n".join(kinds),
@@ -108,7 +107,6 @@ class Suite:
         return session(
             self.directory,
             *common,
-            strict,
             *desktops,
             *options,
             environment=environment,

@@ -116,7 +116,7 @@ Replayed = tuple[Mapping[str, ItemResult], str]
 
 def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Replayed:
     spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
-    mode = ["--vnc-transients=fail", f"--vnc-record={record}"]
+    mode = [f"--vnc-record={record}"]
     options = ["-q", *spread, *mode, *(case.place for case in cases)]
     tests, printed = session(
         directory, *options, environment={"SHOP_PASSWORD": PASSWORD}

@@ -234,17 +234,12 @@ KEPT = "what was accepted is kept in the recording"
 DROPPED = "vnc-use: 1 recording not updated with what was accepted, as the test failed"
 
 
-STRICT = f"{ONE} --vnc-transients=fail"
-
-
 @pytest.mark.slow
 def test_accepted_is_kept_if_transient_fails(project: Project) -> None:
     written(project, WORDS, "alice has paid")
-    ended = reviewed(project, "toast", YES, "n\n", options=STRICT)
+    ended = reviewed(project, "toast", YES, "n\n")
     assert ended.code == 1, ended.out
-    assert (
-        "showed a transient that is not recorded (--vnc-transients=fail)" in ended.out
-    )
+    assert "showed a transient that is not recorded" in ended.out
     assert f"\n  {KEPT}\n" in ended.out
     assert "1 recording updated with what was accepted in" in ended.out
     assert DROPPED not in ended.out
@@ -253,14 +248,13 @@ def test_accepted_is_kept_if_transient_fails(project: Project) -> None:
 
 @pytest.mark.slow
 def test_transient_is_asked_about_once_for_all_tests(project: Project) -> None:
-    strict = "--vnc-transients=fail"
-    ended = reviewed(project, "toast", YES, options=strict)
+    ended = reviewed(project, "toast", YES, options="")
     assert ended.code == 0, ended.out
     (question,) = ended.questions
     assert "the screen showed a transient that is not recorded" in question
     assert "  y  it may show\n" in question
     assert "2 recordings updated with what was accepted in" in ended.out
-    replay = project.run("--vnc-record=replay", strict, till="--fault=toast")
+    replay = project.run("--vnc-record=replay", till="--fault=toast")
     assert replay.code == 0, replay.out
     made = load(project.file)
     assert made
@@ -271,7 +265,7 @@ def test_transient_is_asked_about_once_for_all_tests(project: Project) -> None:
 @pytest.mark.slow
 def test_transient_may_be_bug(project: Project) -> None:
     before = files_of(project)
-    ended = reviewed(project, "toast", BUG, options=STRICT)
+    ended = reviewed(project, "toast", BUG)
     assert ended.code == 1, ended.out
     assert "the word is misspelt (according to the reviewer)" in ended.out
     assert "1 failed: 1 product" in ended.out

@@ -200,9 +200,8 @@ def test_planner_without_judge_heals_only_if_asked(healing: Project) -> None:
 @pytest.mark.slow
 def test_healed_and_transient_fail_where_settings_say_so(healing: Project) -> None:
     before = healing.file.read_bytes()
-    strict = ("-ovnc_healed=fail", "--vnc-transients=fail")
     chosen = ("test_till.py::test_till", "test_till.py::test_toast")
-    ended = healing.run(*HEALS, *strict, *chosen, till=MOVED_BUTTON)
+    ended = healing.run(*HEALS, "-ovnc_healed=fail", *chosen, till=MOVED_BUTTON)
     results = {name: test.result for name, test in results_of(healing).items()}
     assert results == {"till": "failed", "toast": "failed"}
     passed = "the test passed, but its replay"
@@ -216,8 +215,8 @@ def test_repeated_transient_is_listed_once_and_masked_at_gates(
     healing: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test = "test_till.py::test_toast"
-    strict = ("--vnc-record=replay", "--vnc-transients=fail", test)
-    ended = healing.run(*strict, "--vnc-repeat=2")
+    replay = ("--vnc-record=replay", test)
+    ended = healing.run(*replay, "--vnc-repeat=2")
     assert ended.code == 1
     transient = (
         "after step 2 of 4, click at (140, 224), the screen showed a"
@@ -238,7 +237,7 @@ def test_repeated_transient_is_listed_once_and_masked_at_gates(
         assert command.startswith(f"cua-vnc mask {test} ")
         assert main(shlex.split(command)[1:]) == 0
     assert len(set(commands)) > 1  # the toast comes after two steps
-    ended = healing.run(*strict)
+    ended = healing.run(*replay)
     assert ended.code == 0, ended.out
 
 
@@ -247,8 +246,8 @@ def test_accepted_transient_may_show_again(
     healing: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test = "test_till.py::test_toast"
-    strict = ("--vnc-record=replay", "--vnc-transients=fail", test)
-    assert healing.run(*strict, "--vnc-repeat=2").code == 1
+    replay = ("--vnc-record=replay", test)
+    assert healing.run(*replay, "--vnc-repeat=2").code == 1
     monkeypatch.chdir(healing.path)
     with closing(CiReview(healing.path / "runs")) as review:
         # one question a step, though both runs show it
@@ -264,7 +263,7 @@ def test_accepted_transient_may_show_again(
     assert recording
     places = set(recording.history.values())
     assert "after step 2, shown briefly at" in places
-    again = healing.run(*strict)
+    again = healing.run(*replay)
     assert again.code == 0, again.out
 
 
@@ -289,12 +288,12 @@ def test_transient_of_named_recording_fails_no_test_recorded_beside_it(
         "test_till.py", f"{BESIDE}\n@ONCE\n@AGAIN\ndef test_beside(vnc_agent): ...\n"
     )
     toast = "--fault=toast"
-    strict = ("--vnc-transients=fail", "-k", "beside")
-    recorded = project.run("--vnc-record=auto", *strict, till=toast)
+    beside = ("-k", "beside")
+    recorded = project.run("--vnc-record=auto", *beside, till=toast)
     assert recorded.code == 0, recorded.out
     assert "TRANSIENT test_till.py::test_beside: after step 2 of 4" in recorded.out
     assert project.file_of("test_beside").exists()
-    replayed = project.run("--vnc-record=replay", *strict, till=toast)
+    replayed = project.run("--vnc-record=replay", *beside, till=toast)
     assert "1 failed" in replayed.out
 
 

@@ -221,10 +221,7 @@ def test_claim_is_shown_once_for_equal_screens(reviewed: Callable[..., Any]) -> 
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.parametrize("recorded", [PRESSES], indirect=True)
-def test_transient_is_accepted_in_round(
-    reviewed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VNC_USE_TRANSIENTS", "fail")
+def test_transient_is_accepted_in_round(reviewed: Callable[..., Any]) -> None:
     version = (NEW_TITLE, "--toast=One was pressed")
     page = reviewed(*version)
     cards = page.locator("#groups > li")
