@@ -23,9 +23,10 @@ from pytest_vnc_use.recordings.images import Mask, Pixels, differing, most_commo
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.same_text import (
     BLANK,
-    grown_along,
     grown_ends,
-    lines_beside,
+    grown_sideways,
+    grown_vertically,
+    kinds_beside,
     really_differing,
 )
 from pytest_vnc_use.settings.settings import Settings
@@ -351,15 +352,15 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     # Over the gaps between the rows of one line, and then again: it may be wider now,
     # and have higher letters.
     for gap_px in (_ROWS_PX, 0):
-        box = grown_along(0, box, ink, gap_px)
+        box = grown_vertically(box, ink, gap_px)
         space_px = max(APART_PX, box.height)
-        box = grown_along(1, box, ink, space_px)
+        box = grown_sideways(box, ink, space_px)
 
     # and the blank beside it: as wide as the line is high, and as high as between rows
-    columns = lines_beside(ink, box, 1)
+    columns = kinds_beside(box, ink, axis=1)
     left, right = _blank_ends(columns, box.left, box.right, box.height)
     box = replace(box, left=left, right=right)
-    rows = lines_beside(ink, box, 0)
+    rows = kinds_beside(box, ink, axis=0)
     top, bottom = _blank_ends(rows, box.top, box.bottom, _ROWS_PX)
     return replace(box, top=top, bottom=bottom)
 
@@ -371,10 +372,10 @@ def value_cell(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     ink = _ink_around(box, recorded, seen)
     if ink is None:
         return box.grown(_BORDER_PX, seen.shape)
-    rows = lines_beside(ink, box, 0)
+    rows = kinds_beside(box, ink, axis=0)
     top, bottom = grown_ends(rows, box.top, box.bottom, _ROWS_PX)
     box = replace(box, top=top, bottom=bottom)
-    columns = lines_beside(ink, box, 1)
+    columns = kinds_beside(box, ink, axis=1)
     left, right = grown_ends(columns, box.left, box.right, _LETTERS_PX)
     left, right = _blank_ends(columns, left, right, len(columns))
     top, bottom = _blank_ends(rows, top, bottom, box.height // 2)
@@ -416,8 +417,8 @@ def _block_around(ink: Mask, box: Region) -> Region | None:
     """Return the block that a box is part of, such as a button: it has ink all along
     its four sides, as no word has. None if there is none.
     """
-    higher = grown_along(0, box, ink, 0)
-    block = grown_along(1, higher, ink, 0)
+    higher = grown_vertically(box, ink, 0)
+    block = grown_sideways(higher, ink, 0)
     if block.height < _BLOCK_PX or block.width < block.height:
         return None
     inside = block.part_of(ink)

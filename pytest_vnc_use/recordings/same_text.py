@@ -1,16 +1,16 @@
 """Lines of text that are drawn differently and read the same.
 
-Screens are compared pixel by pixel. A browser draws the same page in more than one way,
-though, and three kinds of change leave the text the same:
+Screens are compared pixel by pixel. But a browser may draw the same page differently,
+and three kinds of change leave the text the same:
 
-1. A line of text stands one pixel higher or lower, and is otherwise equal to the bit.
+1. A line of text is one pixel higher or lower, and otherwise identical.
 2. A line of text starts at another fraction of a pixel: nearly all its edges differ a
    little, and one small move to the side explains all of them.
-3. Single pixels of an edge, as of a rounded corner, or two beside each other, are
-   blended a little differently, and nothing else on the screen differs.
+3. A few single pixels of edges, such as rounded corners, are blended a little
+   differently, and nothing else on the screen differs.
 
-The unit is always a whole line on a plain background. A glyph of it that differs
-otherwise, or does not take part, makes the line a difference.
+Lines of text are compared whole, on a plain background. If one glyph changes otherwise,
+or does not change with the others, the line is a difference.
 
 How a line is found, from the first pixel that differs (x):
 
@@ -40,81 +40,90 @@ from pytest_vnc_use.recordings.images import (
 )
 from pytest_vnc_use.types import Region
 
-Coverage = npt.NDArray[np.float64]
-"""Shape (height, width, 3): the distance of each channel from the background; 1 is the
-contrast of the line.
-"""
-Columns = npt.NDArray[np.intp]
-"""The first column of each glyph of a line."""
+# How a line is found.
 
 MAX_LINES = 128
-"""More lines than that are not looked at: a comparison must stay fast."""
+"""The maximum number of lines that are examined, so that a comparison stays fast."""
 MAX_SHARE = 0.1
 """The largest share of the screen that may differ. With more it is another screen."""
+BACKGROUND_PX = 8
+"""How far around a pixel its background is searched for."""
 MAX_HEIGHT_PX = 64
-"""The greatest height of a line, from its highest to its lowest pixel."""
-GAP = 1.5
-"""The widest gap between two words of a line, in heights of the line: a space of a
-fixed-width font beside a word without tall letters.
+"""The maximum height of a line, from its highest to its lowest pixel."""
+MAX_SPACE = 1.5
+"""The widest gap between two words, in heights of the line: a space of a fixed-width
+font beside a word without tall letters.
 """
-LEAST_SPACE_PX = 4
-"""The smallest limit of that gap: a line that was only just found is a pixel high."""
+MIN_SPACE_PX = 4
+"""The gap that is always crossed: at first, only one row of the line is known."""
 DOT_GAP_PX = 4
-"""The maximum blank rows between the dots of a line and its letters, where no letter is
-as high as the dots.
+"""The maximum number of blank rows between the dots of a line and its letters, where no
+letter is as high as the dots.
 """
 BORDER_PX = 3
-"""How far a border reaches beyond the text beside it."""
-AROUND_PX = 8
-"""How far around a pixel the most common colour is the background."""
+"""How far a border extends beyond the text beside it."""
 
-MIN_MOVED_PX = 7
-"""The smallest height of a line that may have moved: a lower one may be dots or
-dashes.
-"""
+BLANK = 0
+INK = 1
+BORDER = 2
+Kinds = npt.NDArray[np.intp]
+"""For each row of a screen, or each column: `BLANK`, `INK` or `BORDER`."""
+
+# A line that is one pixel higher or lower.
+
+MIN_MOVED_HEIGHT_PX = 7
+"""The minimum height of the line: a lower one may be dots or dashes."""
 MIN_MOVED_WIDTH = 1.4
-"""Its smallest width, in heights: a single character is narrower."""
-MAX_GLYPH = 0.8
-"""The largest share of its width that one glyph may have: a wider one is a box around
-the others.
+"""The minimum width of the line, in heights: a single character is narrower."""
+MAX_GLYPH_WIDTH = 0.8
+"""The maximum width of a glyph, as a share of the line: a wider one is a box around the
+others.
 """
 MIN_VARIETY_PX = 2
-"""How much its characters differ in width or height at least: the dots of a dotted line
-do not.
+"""The minimum difference between glyphs in width or height: the dots of a dotted line
+are all alike.
 """
 FULL_ROW = 0.85
-"""The smallest share of a row that has ink in an underline, or in the side of a box."""
+"""The share of a row that an underline, or the side of a box, covers at least."""
 FRINGE = 0.25
 """The share of the contrast up to which ink may be a blended edge, which reaches into
 the gap between two glyphs.
 """
 
-MIN_OFFSET_PX = 14
-"""The smallest height of a line that may start at another fraction of a pixel. In
-smaller text a digit may hide in the noise.
+# A line that starts at another fraction of a pixel.
+
+MIN_OFFSET_HEIGHT_PX = 14
+"""The minimum height of the line: in smaller text, a changed digit may differ as
+little.
 """
 MOVES_PX = np.arange(-6, 7) / 8
-"""The moves to the side that are tried."""
+"""The moves to the side that are tested."""
 MAX_APART_PX = 0.25
-"""How far apart the moves of two glyphs may be: each starts at a quarter of a pixel."""
+"""The maximum difference between the moves of two glyphs: each glyph starts at a
+quarter of a pixel.
+"""
 MAX_RESIDUAL = 0.12
-"""The largest share of the contrast that a pixel may differ by after the move."""
-MAX_COLOUR = 4 / 255
-"""The largest change of a glyph's strongest level, which is the colour of the text."""
+"""The share of the contrast that a pixel may still differ by after the move."""
+MAX_COLOUR_CHANGE = 4 / 255
+"""The maximum change of a glyph's strongest level, which is the colour of the text."""
+
+Coverage = npt.NDArray[np.float64]
+"""How far each channel of each pixel is from the background, where 1 is the contrast of
+the line. Its shape is (height, width, 3).
+"""
+Columns = npt.NDArray[np.intp]
+"""The first column of each glyph of a line."""
+
+# Single pixels that are blended differently.
 
 MAX_BLENDED = 8
-"""The number of single pixels that may be blended differently: the corners of two
-boxes.
-"""
-BLENDED_LEVELS = 12
-"""How many of 255 levels such a pixel may differ by."""
+"""The maximum number of such pixels: those of the corners of two boxes."""
+MAX_BLENDED_LEVELS = 12
+"""The number of levels, of 255, that such a pixel may differ by."""
 MIN_EDGE_LEVELS = 64
-"""How many levels its neighbours differ by at least: a fainter edge may be faint text."""
-
-BLANK = 0
-INK = 1
-BORDER = 2
-"""What a row or column beside a box is."""
+"""The minimum number of levels between its neighbours: a fainter edge may be faint
+text.
+"""
 
 
 def really_differing(
@@ -123,81 +132,66 @@ def really_differing(
     ignored: Mask | None = None,
     only: Mask | None = None,
 ) -> Mask:
-    """Mark the pixels that differ, but none that is only drawn differently.
+    """Mark the pixels that differ, except where the same text is drawn differently.
 
-    What is `ignored` is not compared, and counts as background in a line. With `only`,
-    no other pixels are marked, and no other lines are looked at, which takes the most
-    time.
+    Ignored pixels are not compared, and count as background in a line. With `only`, no
+    other pixels are marked and no other lines examined, which saves most of the time.
     """
     marked = differing(recorded, now)
     if ignored is not None:
         marked &= ~ignored
+    # counted on the whole screen, so that `only` does not change what counts as equal
     is_other_screen = np.count_nonzero(marked) > MAX_SHARE * marked.size
     if only is not None:
         marked &= only
     if is_other_screen:
         return marked
 
+    _unmark_lines(marked, recorded, now, ignored)
+    if np.count_nonzero(marked) <= MAX_BLENDED:
+        _unmark_blended(marked, recorded, now)
+    return marked
+
+
+def _unmark_lines(
+    marked: Mask, recorded: Pixels, now: Pixels, ignored: Mask | None
+) -> None:
+    """Unmark the lines of text that only moved."""
     inks: dict[int, Mask] = {}
     unchecked = marked.copy()
     for _ in range(MAX_LINES):
         if not unchecked.any():
-            break
+            return
         pixel = _first_marked(unchecked)
         background = _background(pixel, recorded)
         if background not in inks:
             inks[background] = _ink(recorded, now, background, ignored)
         ink = inks[background]
-        line = line_around(pixel, ink)
+        line = _line_around(pixel, ink)
         line.part_of(unchecked)[:] = False
         crops = _crops(line, recorded, now, ink, background)
-        if crops and (is_moved_line(*crops) or is_line_at_offset(*crops)):
+        if crops and (_is_moved_line(*crops) or _is_line_at_offset(*crops)):
             line.part_of(marked)[:] = False
             continue
 
-        # The dots of "java" are a line of their own, and letters below them another.
-        dotted = line_around(pixel, ink, DOT_GAP_PX)
+        # No letter of "java" is as high as its dot, so a blank row parts the two.
+        dotted = _line_around(pixel, ink, DOT_GAP_PX)
         crops = _crops(dotted, recorded, now, ink, background)
-        if crops and is_moved_line(*crops):
+        if crops and _is_moved_line(*crops):
             dotted.part_of(unchecked)[:] = False
             dotted.part_of(marked)[:] = False
 
-    if np.count_nonzero(marked) <= MAX_BLENDED:
-        differs = marked.copy()
-        for row, column in np.argwhere(differs):
-            if _is_blended(row, column, differs, recorded, now):
-                marked[row, column] = False
-    return marked
-
-
-def _crops(
-    line: Region, recorded: Pixels, now: Pixels, ink: Mask, background: int
-) -> tuple[Pixels, Pixels] | None:
-    """Return a line of both screens with a ring of its background around it; None if
-    something touches the line, so that it is no line of text.
-    """
-    crop = line.grown(1, ink.shape)
-    shown = crop.part_of(ink)
-    has_ink_around = np.count_nonzero(shown) > np.count_nonzero(line.part_of(ink))
-    if has_ink_around:
-        return None
-    # what is ignored is no ink, so it becomes background
-    one = np.where(shown, crop.part_of(recorded), background)
-    other = np.where(shown, crop.part_of(now), background)
-    return one, other
-
 
 def _first_marked(marked: Mask) -> Region:
-    """Return the region of the first marked pixel, by rows."""
+    """Return the first marked pixel, row by row."""
     _, width = marked.shape
-    # `argmax` finds the first one that is marked, counted through all rows
     row, column = divmod(int(marked.argmax()), width)
     return Region(column, row, column + 1, row + 1)
 
 
 def _background(pixel: Region, screen: Pixels) -> int:
     """Return the most common colour around a pixel."""
-    around = pixel.grown(AROUND_PX, screen.shape)
+    around = pixel.grown(BACKGROUND_PX, screen.shape)
     return most_common(around.part_of(screen))
 
 
@@ -206,15 +200,16 @@ def _ink(recorded: Pixels, now: Pixels, background: int, ignored: Mask | None) -
     ink: Mask = (recorded != background) | (now != background)
     if ignored is not None:
         ink &= ~ignored
-    # the edge of the screen is a border: a line may go on beyond it
+    # the edge of the screen is a border: a line may continue beyond it
     ink[[0, -1], :] = True
     ink[:, [0, -1]] = True
     return ink
 
 
-def line_around(box: Region, ink: Mask, gap_px: int = 0) -> Region:
-    """Return the line of text that a box belongs to: up and down to a gap of more than
-    `gap_px` blank rows, and to the sides to a border, or to a gap wider than a space.
+def _line_around(box: Region, ink: Mask, gap_px: int = 0) -> Region:
+    """Return the line of text that a box belongs to. It ends above and below at a gap of
+    more than `gap_px` blank rows, and to the sides at a border, or at a gap wider than
+    a space.
 
     A wider line may have higher letters, and a higher one a wider space, so both grow
     in turn until neither does:
@@ -225,31 +220,39 @@ def line_around(box: Region, ink: Mask, gap_px: int = 0) -> Region:
     before = None
     while box != before and box.height <= MAX_HEIGHT_PX:
         before = box
-        box = grown_along(0, box, ink, gap_px)
-        space_px = max(LEAST_SPACE_PX, round(GAP * box.height))
-        box = grown_along(1, box, ink, space_px)
+        box = grown_vertically(box, ink, gap_px)
+        space_px = max(MIN_SPACE_PX, round(MAX_SPACE * box.height))
+        box = grown_sideways(box, ink, space_px)
     return box
 
 
-def grown_along(axis: int, box: Region, ink: Mask, gap_px: int) -> Region:
-    """Return a box grown over the ink beside it, up and down (axis 0) or to the sides
-    (axis 1), across gaps of up to `gap_px` blank lines, up to a border.
+def grown_vertically(box: Region, ink: Mask, gap_px: int) -> Region:
+    """Return a box grown over the ink above and below it, across gaps of up to `gap_px`
+    blank rows, up to a border.
     """
-    kinds = lines_beside(ink, box, axis)
-    if axis == 0:
-        top, bottom = grown_ends(kinds, box.top, box.bottom, gap_px)
-        return replace(box, top=top, bottom=bottom)
-    left, right = grown_ends(kinds, box.left, box.right, gap_px)
+    rows = kinds_beside(box, ink, axis=0)
+    top, bottom = grown_ends(rows, box.top, box.bottom, gap_px)
+    return replace(box, top=top, bottom=bottom)
+
+
+def grown_sideways(box: Region, ink: Mask, gap_px: int) -> Region:
+    """Return a box grown over the ink to its sides, across gaps of up to `gap_px` blank
+    columns, up to a border.
+    """
+    columns = kinds_beside(box, ink, axis=1)
+    left, right = grown_ends(columns, box.left, box.right, gap_px)
     return replace(box, left=left, right=right)
 
 
-def lines_beside(ink: Mask, box: Region, axis: int) -> npt.NDArray[np.intp]:
-    """Return for each row (axis 0) or column (axis 1) beside a box whether it is blank,
-    has ink, or is a border, which has ink along all of the box and beyond its corners.
+def kinds_beside(box: Region, ink: Mask, axis: int) -> Kinds:
+    """Return the kind of each row (axis 0) between the left and right of a box, or of
+    each column (axis 1) between its top and bottom.
+
+    A border has ink along all of the box and beyond its corners.
 
     >>> ink = np.zeros((6, 9), np.bool_)
     >>> ink[1, 4] = ink[5] = True
-    >>> lines_beside(ink, Region(4, 3, 6, 4), axis=0)
+    >>> kinds_beside(Region(4, 3, 6, 4), ink, axis=0)
     array([0, 1, 0, 0, 0, 2])
     """
     wider = box.grown(BORDER_PX, ink.shape)
@@ -263,23 +266,21 @@ def lines_beside(ink: Mask, box: Region, axis: int) -> npt.NDArray[np.intp]:
     return np.where(beyond.all(axis=1), BORDER, has_ink)
 
 
-def grown_ends(
-    kinds: npt.NDArray[np.intp], start: int, stop: int, gap_px: int
-) -> tuple[int, int]:
-    """Return the ends of the ink around a stretch, across gaps of up to `gap_px` blank
-    lines, up to a border.
+def grown_ends(kinds: Kinds, start: int, stop: int, gap_px: int) -> tuple[int, int]:
+    """Return a start and a stop moved outward over ink, across gaps of up to `gap_px`,
+    up to a border.
 
     >>> kinds = np.array([INK, BLANK, BLANK, INK, BLANK, INK, INK, BORDER])
     >>> grown_ends(kinds, 5, 6, gap_px=1)
     (3, 7)
     """
-    above = kinds[:start][::-1]
-    below = kinds[stop:]
-    return start - _reach(above, gap_px), stop + _reach(below, gap_px)
+    before = kinds[:start][::-1]
+    after = kinds[stop:]
+    return start - _reach(before, gap_px), stop + _reach(after, gap_px)
 
 
-def _reach(outward: npt.NDArray[np.intp], gap_px: int) -> int:
-    """Return how many lines the ink reaches outward, across gaps of `gap_px` lines."""
+def _reach(outward: Kinds, gap_px: int) -> int:
+    """Return how far the ink reaches outward, across gaps of up to `gap_px`."""
     reached = 0
     blank = 0
     for number, kind in enumerate(outward, 1):
@@ -295,37 +296,51 @@ def _reach(outward: npt.NDArray[np.intp], gap_px: int) -> int:
     return reached
 
 
-def is_moved_line(one: Pixels, other: Pixels) -> bool:
-    """Return whether two crops show the same line of text, one pixel higher or lower.
-
-    The line has a ring of background around it in both, so that nothing is lost where
-    `np.roll` turns the last row to the first place.
+def _crops(
+    line: Region, recorded: Pixels, now: Pixels, ink: Mask, background: int
+) -> tuple[Pixels, Pixels] | None:
+    """Crop a line out of both screens, with a ring of its background around it. Return
+    None if something touches the line: then it is not a line of text.
     """
-    is_lower = (np.roll(one, 1, axis=0) == other).all()
-    is_higher = (np.roll(one, -1, axis=0) == other).all()
-    return bool(is_lower or is_higher) and _is_text(one)
+    crop = line.grown(1, ink.shape)
+    shown = crop.part_of(ink)
+    has_ink_around = np.count_nonzero(shown) > np.count_nonzero(line.part_of(ink))
+    if has_ink_around:
+        return None
+    # ignored pixels have no ink, so they become background
+    before = np.where(shown, crop.part_of(recorded), background)
+    after = np.where(shown, crop.part_of(now), background)
+    return before, after
+
+
+def _is_moved_line(before: Pixels, now: Pixels) -> bool:
+    """Return whether two crops show the same line of text, one pixel higher or lower."""
+    # The ring of background is all that `np.roll` wraps around.
+    is_lower = (np.roll(before, 1, axis=0) == now).all()
+    is_higher = (np.roll(before, -1, axis=0) == now).all()
+    return bool(is_lower or is_higher) and _is_text(before)
 
 
 def _is_text(crop: Pixels) -> bool:
     """Return whether a line has enough glyphs to be text, and no box around them."""
     background = levels_of(crop[:1, :1])
-    # of each pixel, how far its farthest channel is from the background
+    # the distance of each pixel's farthest channel from the background
     strength = np.abs(levels_of(crop) - background).max(axis=2)
     strength = box_of(strength > 0).part_of(strength)
     height, width = strength.shape
-    if height < MIN_MOVED_PX or width < MIN_MOVED_WIDTH * height:
+    if height < MIN_MOVED_HEIGHT_PX or width < MIN_MOVED_WIDTH * height:
         return False
 
     is_full = (strength > 0).mean(axis=1) >= FULL_ROW
     if is_full[: height // 2].any():
-        return False  # the upper side of a box; below the letters it is an underline
+        return False  # the upper side of a box; an underline is in the lower half
     is_letter = strength > FRINGE * strength.max()
     letters = is_letter[~is_full]
     starts = _first_columns(letters)
     sizes = []
     for glyph in np.split(letters, starts[1:], axis=1):
         box = box_of(glyph)
-        if box.width > MAX_GLYPH * width:
+        if box.width > MAX_GLYPH_WIDTH * width:
             return False
         is_bar = np.count_nonzero(glyph) == box.area
         is_low = box.height < height / 2
@@ -333,7 +348,7 @@ def _is_text(crop: Pixels) -> bool:
             sizes.append((box.height, box.width))
     if len(sizes) < 2:
         return False
-    # the largest less the smallest, of the heights and of the widths
+    # the range of the heights, and that of the widths
     variety_px = np.ptp(sizes, axis=0)
     return bool(variety_px.max() >= MIN_VARIETY_PX)
 
@@ -349,54 +364,42 @@ def _first_columns(ink: Mask) -> Columns:
     return np.flatnonzero(steps == 1)
 
 
-def is_line_at_offset(one: Pixels, other: Pixels) -> bool:
+def _is_line_at_offset(before: Pixels, now: Pixels) -> bool:
     """Return whether two crops show the same line of text, drawn at another fraction of
     a pixel.
-
-    The line has a ring of background around it in both.
     """
-    height = len(one) - 2  # without the ring
-    if height < MIN_OFFSET_PX:
+    height = len(before) - 2  # without the ring
+    if height < MIN_OFFSET_HEIGHT_PX:
         return False
     for across in (1, -1):
-        moved = np.roll(one, across, axis=1)
-        if not differing(moved, other).any():
+        moved = np.roll(before, across, axis=1)
+        if not differing(moved, now).any():
             return False  # moved by a whole pixel
 
-    ink = one != one[0, 0]
-    ink_now = other != one[0, 0]
+    background = before[0, 0]
+    ink = before != background
+    ink_now = now != background
     if not (_is_near(ink, ink_now) and _is_near(ink_now, ink)):
         return False  # something faint came or went
 
-    background = levels_of(one[:1, :1])
-    before = levels_of(one) - background
-    now = levels_of(other) - background
-    # from here on 1 is the contrast of the line, whatever its colours
-    contrast = max(np.abs(before).max(), np.abs(now).max())
-    before = before / contrast
-    now = now / contrast
+    coverage, coverage_now = _coverages(before, now)
     starts = _first_columns(ink | ink_now)
     if len(starts) < 2:
         return False
-    # the gap after a glyph belongs to it, and the one before the first
+    # A gap belongs to the glyph before it; the first gap, to the first glyph.
     starts[0] = 0
 
-    # `reduceat` gives one value for each glyph, from all of its columns
-    differs = (before != now).any(axis=(0, 2))
+    # `reduceat` returns one value for each glyph, from all of its columns
+    differs = (coverage != coverage_now).any(axis=(0, 2))
     if not np.logical_or.reduceat(differs, starts).all():
         return False
-    strongest = _strongest(before, starts)
-    strongest_now = _strongest(now, starts)
-    if np.abs(strongest - strongest_now).max() > MAX_COLOUR:
+    strongest = _strongest(coverage, starts)
+    strongest_now = _strongest(coverage_now, starts)
+    if np.abs(strongest - strongest_now).max() > MAX_COLOUR_CHANGE:
         return False
-    return _fits_offset(before, now, starts) and _fits_offset(now, before, starts)
-
-
-def _strongest(coverage: Coverage, starts: Columns) -> Coverage:
-    """Return the strongest level of each glyph, of shape (glyph, channel)."""
-    columns = np.abs(coverage).max(axis=0)
-    strongest: Coverage = np.maximum.reduceat(columns, starts)
-    return strongest
+    return _fits_offset(coverage, coverage_now, starts) and _fits_offset(
+        coverage_now, coverage, starts
+    )
 
 
 def _is_near(ink: Mask, other: Mask) -> bool:
@@ -407,9 +410,25 @@ def _is_near(ink: Mask, other: Mask) -> bool:
     return not (ink & ~near).any()
 
 
+def _coverages(before: Pixels, now: Pixels) -> tuple[Coverage, Coverage]:
+    """Return the coverage of both crops of a line, as shares of its contrast."""
+    background = levels_of(before[:1, :1])
+    distance = levels_of(before) - background
+    distance_now = levels_of(now) - background
+    contrast = max(np.abs(distance).max(), np.abs(distance_now).max())
+    return distance / contrast, distance_now / contrast
+
+
+def _strongest(coverage: Coverage, starts: Columns) -> Coverage:
+    """Return the strongest level of each glyph, of shape (glyph, channel)."""
+    columns = np.abs(coverage).max(axis=0)
+    strongest: Coverage = np.maximum.reduceat(columns, starts)
+    return strongest
+
+
 def _fits_offset(before: Coverage, now: Coverage, starts: Columns) -> bool:
-    """Return whether one move to the side for each glyph, nearly the same for all,
-    turns one line into the other.
+    """Return whether the first line becomes the second if each glyph is moved to the
+    side, all by nearly the same fraction of a pixel.
 
         glyphs    g   l y p h      each is moved by each of `MOVES_PX`, and its best move
         best     ¼   ¼ ⅛ ¼ ¼       leaves the least difference from the other line
@@ -433,8 +452,8 @@ def _fits_offset(before: Coverage, now: Coverage, starts: Columns) -> bool:
 
 
 def _blurred(coverage: Coverage) -> Coverage:
-    """Return it blurred to the sides, so that what the rasteriser rounded within a pixel
-    does not count.
+    """Blur a line to the sides, so that it does not matter how the rasteriser rounded
+    within a pixel.
     """
     for _ in range(2):
         left = np.roll(coverage, -1, axis=1)
@@ -444,8 +463,8 @@ def _blurred(coverage: Coverage) -> Coverage:
 
 
 def _moved_aside(coverage: Coverage, move_px: float) -> Coverage:
-    """Return it moved to the right by a fraction of a pixel: each pixel becomes a blend
-    of the two that come to lie on it.
+    """Move a line to the right by a fraction of a pixel: each pixel becomes a blend of
+    the two that then overlap it.
 
     >>> line = np.array([[[0.0], [1.0], [0.0], [0.0]]])
     >>> _moved_aside(line, 0.25)[0, :, 0]
@@ -459,22 +478,30 @@ def _moved_aside(coverage: Coverage, move_px: float) -> Coverage:
     return moved
 
 
+def _unmark_blended(marked: Mask, recorded: Pixels, now: Pixels) -> None:
+    """Unmark single pixels that are only blended differently."""
+    differs = marked.copy()
+    for row, column in np.argwhere(differs):
+        if _is_blended(row, column, differs, recorded, now):
+            marked[row, column] = False
+
+
 def _is_blended(
     row: int, column: int, marked: Mask, recorded: Pixels, now: Pixels
 ) -> bool:
-    """Return whether a differing pixel is only blended differently: in both images its
-    levels lie between those of its neighbours, of which at most one differs too.
+    """Return whether a differing pixel is only blended differently: on both screens
+    its levels are between those of its neighbours, of which at most one differs too.
     """
     pixel = Region(column, row, column + 1, row + 1)
     around = pixel.grown(1, marked.shape)
     differs = around.part_of(marked)
     if np.count_nonzero(differs) > 2:
         return False
-    # of shape (pixel, channel), as the two levels below it
+    # axes: pixel, channel; the same for `levels`, of the pixel on both screens
     neighbours = levels_of(around.part_of(recorded))[~differs]
     levels = levels_of(np.array([recorded[row, column], now[row, column]]))
     is_above = (levels >= neighbours.min(axis=0)).all()
     is_below = (levels <= neighbours.max(axis=0)).all()
-    is_near = np.ptp(levels, axis=0).max() <= BLENDED_LEVELS
+    is_near = np.ptp(levels, axis=0).max() <= MAX_BLENDED_LEVELS
     is_edge = np.ptp(neighbours, axis=0).max() >= MIN_EDGE_LEVELS
     return bool(is_above and is_below and is_near and is_edge)

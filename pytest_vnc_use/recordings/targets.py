@@ -19,11 +19,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_vnc_use.recordings.gates import AROUND_PX
 from pytest_vnc_use.recordings.images import Pixels, differing, most_common
-from pytest_vnc_use.recordings.same_text import BORDER, lines_beside
+from pytest_vnc_use.recordings.same_text import BORDER, Kinds, kinds_beside
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.actions import Point
 
@@ -152,8 +151,8 @@ def _control_around(point: Point, screen: Pixels) -> Region | None:
     """
     own = _crop(point, _OWN_PX, screen)
     ink = screen != most_common(own.part_of(screen))
-    rows = _borders_beside(lines_beside(ink, own, 0), own.top, own.bottom)
-    columns = _borders_beside(lines_beside(ink, own, 1), own.left, own.right)
+    rows = _borders_beside(kinds_beside(own, ink, axis=0), own.top, own.bottom)
+    columns = _borders_beside(kinds_beside(own, ink, axis=1), own.left, own.right)
     if rows is None or columns is None:
         return None
     top, bottom = rows
@@ -163,9 +162,7 @@ def _control_around(point: Point, screen: Pixels) -> Region | None:
     return control if control.is_within((2 * across, 2 * down)) else None
 
 
-def _borders_beside(
-    kinds: npt.NDArray[np.intp], start: int, stop: int
-) -> tuple[int, int] | None:
+def _borders_beside(kinds: Kinds, start: int, stop: int) -> tuple[int, int] | None:
     """Return the ends of what the nearest borders on both sides of a stretch enclose;
     None where there is none on one of them.
     """

@@ -326,19 +326,19 @@ def counts(compared: Sequence[Compared]) -> tuple[Counter[str], list[Pair]]:
 
 
 LIMITS: Mapping[str, object] = {
-    "GAP": 0.6,
-    "MIN_MOVED_PX": 1,
+    "MAX_SPACE": 0.6,
+    "MIN_MOVED_HEIGHT_PX": 1,
     "MIN_MOVED_WIDTH": 0,
-    "MAX_GLYPH": 9,
+    "MAX_GLYPH_WIDTH": 9,
     "FULL_ROW": 9,
     "MIN_VARIETY_PX": 0,
     "FRINGE": 0,
-    "MIN_OFFSET_PX": 1,
+    "MIN_OFFSET_HEIGHT_PX": 1,
     "MAX_APART_PX": 9,
     "MAX_RESIDUAL": 0.5,
-    "MAX_COLOUR": 9,
+    "MAX_COLOUR_CHANGE": 9,
     "MAX_BLENDED": 999,
-    "BLENDED_LEVELS": 99,
+    "MAX_BLENDED_LEVELS": 99,
 }
 """Each limit of `same_text.py`, and a value with which it limits nothing or less."""
 
