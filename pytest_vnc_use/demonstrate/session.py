@@ -32,7 +32,11 @@ from pytest_vnc_use.recordings.course import gate_to
 from pytest_vnc_use.recordings.format import RecordedStep, Screen, Segment
 from pytest_vnc_use.recordings.gates import Gate
 from pytest_vnc_use.recordings.images import pixels_in, pixels_of
-from pytest_vnc_use.recordings.moving import Moving, appeared_after, stable_screen
+from pytest_vnc_use.recordings.moving import (
+    MovingRegions,
+    appeared_after,
+    stable_screen,
+)
 from pytest_vnc_use.runs.redactor import Redactor
 from pytest_vnc_use.types import (
     Action,
@@ -401,19 +405,19 @@ class ManualSession:
             self._frames.append(self._controller.frame())
         *before, frame = self._frames
         self._check_size()
-        moving = Moving(frame)
+        moving = MovingRegions(frame)
         for earlier in before:
             # Earlier frames show another screen.
             if not self._controller.changed_since(earlier.taken_at):
                 moving.add(earlier)
         deadline = Deadline(_MOVES_S)
-        while not moving.is_known and deadline.remaining_s:
+        while not moving.has_only_carets and deadline.remaining_s:
             self._controller.wait_changed(clock.monotonic(), _SAMPLE_S)
             moving.add(self._controller.raw_frame())
         if moving.is_outdated:
             frame = self._controller.frame()
             self._frames.append(frame)
-        parts = tuple(moving.parts())
+        parts = tuple(moving.dynamic_regions())
         return Screen(dynamic=parts, pixels=self._pixels_of(frame))
 
     def _is_current(self, frame: Frame) -> bool:

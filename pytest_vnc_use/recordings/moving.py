@@ -1,9 +1,10 @@
-"""What moves on its own: a screen is recorded once it is stable but for carets,
-blinking regions, clocks and videos.
+"""Regions of the screen that move on their own: carets, spinners, clocks and videos.
 
-A frame says in which tiles of 32 x 32 pixels the screen keeps changing. Each such
-region is sampled for a few seconds, and what it showed decides what it is. `A` and `B`
-are what it showed, a letter a sample:
+A screen is recorded once it is stable, which means that nothing else changes.
+
+A frame lists its moving regions, in tiles of 32 x 32 pixels. Each region is sampled for
+a few seconds, and its variants decide what it is. `A`, `B`, ... are variants, a letter
+a sample:
 
     AAABBBAAABBB    blinks: a replay must see A and B, and nothing else
     AAABBBBBBBBB    has settled: the screen is B, and nothing moves there
@@ -41,33 +42,31 @@ from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame, RawFrame, Region
 from pytest_vnc_use.types.protocols import Controller
 
 STABLE_S = 1.2
-"""How long nothing may change, except parts that move on their own, before a screen is
-recorded.
-"""
+"""How long a screen must be stable before it is recorded."""
 _GIVE_UP_S = 3.8
 """How much longer than `STABLE_S` the wait for a stable screen may take."""
-_APPEARED_WITHIN_S = 0.1
-"""How exactly the time of the last change is found."""
+_PRECISION_S = 0.1
+"""How precisely the time of the last change is determined."""
 _SAMPLE_S = 0.15
-"""The time between two samples of the parts that move on their own."""
+"""The time between two samples of a moving region."""
 _CARET_SAMPLES = 9
-"""They cover both phases of a caret, which takes 1.2 s for both at most."""
+"""They cover both phases of a caret, which together take 1.2 s at most."""
 _BLINK_SAMPLES = 11
-"""They cover a part that blinks within 2 s."""
-_REST_SAMPLES = 10
-"""They cover the rest of `STABLE_S` of a part that has just changed for good."""
+"""They cover a region that blinks within 2 s."""
+_SETTLE_SAMPLES = 10
+"""They cover `STABLE_S` after a region has changed for good."""
 MAX_VARIANTS = 4
-"""The maximum variants of a blinking part. With more it is a spinner or a video."""
-_MIN_TURNS = 2
-"""How often a part must have shown each variant to blink."""
+"""The maximum variants of a blinking region. With more it is a spinner or a video."""
+_MIN_SHOWN = 2
+"""How often a blinking region must have shown each variant."""
 _REACH_PX = 4
-"""How far a moving part may extend beyond the tiles where it was seen to move."""
+"""How far motion may extend beyond the tiles where it was seen."""
 _CLEAR_PX = 16
 """The number of unchanged rows between a caret and anything else that moves: with fewer
 they cannot be distinguished.
 """
 _MIN_BAR_PX = 8
-"""The smallest height of a caret that stands apart from other moving parts."""
+"""The minimum height of a caret that is recorded apart from other motion."""
 
 
 def stable_screen(
@@ -75,11 +74,12 @@ def stable_screen(
     stable_s: float = STABLE_S,
     acted_at: float | None = None,
 ) -> Screen:
-    """Wait until the screen has been stable for `stable_s`; return it with its dynamic
-    regions, and when it appeared after what was done at `acted_at`. Raises
-    DesktopError.
+    """Wait until the screen has been stable for `stable_s`, and return it with its
+    dynamic regions.
 
-    One that does not become stable is returned as it is, with `stable_s` 0.
+    A screen that does not become stable is returned as it is, with `stable_s` 0. With
+    `acted_at`, the time of an action, it also states how long after that it appeared.
+    Raises DesktopError.
     """
     deadline = Deadline(stable_s + _GIVE_UP_S)
     is_stable = False
@@ -89,26 +89,25 @@ def stable_screen(
 
     appeared_s = appeared_after(controller, acted_at)
     frame = controller.frame()
-    moving = Moving(frame)
+    moving = MovingRegions(frame)
     _sample(controller, moving, _CARET_SAMPLES)
-    if not moving.is_known:
-        _sample(controller, moving, _BLINK_SAMPLES)
+    _sample(controller, moving, _BLINK_SAMPLES)
     if moving.may_settle:
-        _sample(controller, moving, _REST_SAMPLES)
+        _sample(controller, moving, _SETTLE_SAMPLES)
     if moving.is_outdated:
         frame = controller.frame()
     return screen_of(frame).model_copy(
         update={
-            "dynamic": merged(moving.parts()),
+            "dynamic": merged(moving.dynamic_regions()),
             "stable_s": stable_s if is_stable else 0.0,
             "appeared_s": float(round(appeared_s)),
         }
     )
 
 
-def _sample(controller: Controller, moving: Moving, count: int) -> None:
-    """Add `count` samples, but none to what holds only carets."""
-    if moving.is_known:
+def _sample(controller: Controller, moving: MovingRegions, count: int) -> None:
+    """Add `count` samples, unless nothing but carets moves."""
+    if moving.has_only_carets:
         return
     for _ in range(count):
         controller.wait_changed(clock.monotonic(), _SAMPLE_S)
@@ -116,18 +115,18 @@ def _sample(controller: Controller, moving: Moving, count: int) -> None:
 
 
 def appeared_after(controller: Controller, acted_at: float | None) -> float:
-    """Return the seconds from an action until the screen was as it is now, but for
-    parts that move on their own.
+    """Return the seconds between an action and the last change of the screen outside
+    moving regions.
 
-    `acted_at` is on the monotonic clock; without an action it is 0. Raises
+    `acted_at` is on the monotonic clock; without an action, the result is 0. Raises
     DesktopError.
     """
     if acted_at is None:
         return 0.0
-    # The last change is between these two times, and each turn halves what is between.
+    # a binary search: the last change is between `first` and `last`
     first = acted_at
     last = clock.monotonic()
-    while last - first > _APPEARED_WITHIN_S:
+    while last - first > _PRECISION_S:
         middle = (first + last) / 2
         if controller.changed_since(middle):
             first = middle
@@ -141,8 +140,8 @@ def screen_of(frame: Frame) -> Screen:
     return Screen(redacted=frame.redacted, pixels=partial(pixels_of, frame.png))
 
 
-class Moving:
-    """The moving regions of a frame, and their content in each frame."""
+class MovingRegions:
+    """The moving regions of a frame, with what they show in that and other frames."""
 
     def __init__(self, frame: Frame) -> None:
         shape = frame.ref.height, frame.ref.width
@@ -151,47 +150,44 @@ class Moving:
         self.add(frame)
 
     def add(self, screen: Frame | RawFrame) -> None:
-        """Note the whole screen of another frame, which may be an earlier one."""
+        """Add a sample of each region. The frame may be earlier than others."""
         for region in self._regions:
             region.add(screen)
 
     @property
-    def is_known(self) -> bool:
-        """Return whether each of the regions was seen to change, and holds only
-        carets.
-        """
+    def has_only_carets(self) -> bool:
+        """Return whether each region was seen to change, and only carets change."""
         if not all(region.changes for region in self._regions):
             return False
-        return all(part.kind == "caret" for part in self.parts())
+        return all(region.kind == "caret" for region in self.dynamic_regions())
 
     @property
     def may_settle(self) -> bool:
-        """Return whether a region has shown a few variants, and not yet whether they
-        come back.
+        """Return whether a region shows a few variants, some of which have not come back
+        yet.
         """
         return any(region.may_settle for region in self._regions)
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the frame shows what has changed for good since."""
+        """Return whether a region has changed for good since the frame."""
         return any(self._frame_at < region.settled_at for region in self._regions)
 
-    def parts(self) -> Iterator[DynamicRegion]:
-        """Yield the dynamic regions: a caret's own box, else its tiles and a little
+    def dynamic_regions(self) -> Iterator[DynamicRegion]:
+        """Yield the dynamic regions: a caret's own box, else the tiles and a little
         around them.
 
-        A change only around a region is its neighbour's. It may be a piece of a caret,
-        of which the rest is compared: then a replay would never see all variants of a
-        part that held that piece.
+        A region whose tiles do not change is omitted: what changes around them belongs
+        to a neighbour. If it is a caret, a replay may never see it.
         """
         for region in self._regions:
-            yield from region.parts(self._frame_at)
+            yield from region.dynamic_regions(self._frame_at)
 
 
 class _MovingRegion:
-    """A region that moves, and what it showed when.
+    """A moving region, and what it showed when.
 
-    `tiles` is where the screen moved, `around` that and a little more.
+    `tiles` is where the screen moved. The samples extend a little beyond it.
     """
 
     def __init__(self, tiles: Region, shape: tuple[int, int]) -> None:
@@ -199,7 +195,7 @@ class _MovingRegion:
         self._around = tiles.grown(_REACH_PX, shape)
         self._variants: list[Pixels] = []
         self._shown: list[tuple[float, int]] = []
-        """The time of each sample and the number of its variant, by time."""
+        """The time and the variant's number of each sample, by time."""
 
     def add(self, screen: Frame | RawFrame) -> None:
         pixels = self._around.part_of(pixels_in(screen))
@@ -211,14 +207,14 @@ class _MovingRegion:
 
     @property
     def changes(self) -> bool:
-        """Return whether the tiles changed, and may do so again."""
+        """Return whether the tiles changed, and have not settled since."""
         samples = self._cut(self._tiles, self._current())
         return bool(_changed(samples).any())
 
     @property
     def settled_at(self) -> float:
-        """The time of the change after which nothing came back that was shown before,
-        if what came then has stayed for `STABLE_S`; else minus infinity.
+        """The time when the region changed for good: no earlier variant has come back
+        for at least `STABLE_S`. Minus infinity if it has not.
 
         >>> region = _MovingRegion(Region(0, 0, 1, 1), (1, 1))
         >>> for time, shade in [(0.0, 1), (0.5, 2), (1.0, 1), (1.5, 9), (2.9, 9)]:
@@ -234,52 +230,37 @@ class _MovingRegion:
                 last_change = start
         if not last_change:
             return -math.inf
-        settled_at, _ = self._shown[last_change]
+        changed_at, _ = self._shown[last_change]
         newest_at, _ = self._shown[-1]
-        return settled_at if newest_at - settled_at >= STABLE_S else -math.inf
+        if newest_at - changed_at < STABLE_S:
+            return -math.inf
+        return changed_at
 
     @property
     def may_settle(self) -> bool:
         has_settled = self.settled_at > -math.inf
         if has_settled or len(self._variants) > MAX_VARIANTS:
             return False
-        variants, turns = distinct(self._current())
-        return len(variants) > 1 and not _all_come_back(turns)
+        variants, order = distinct(self._current())
+        return len(variants) > 1 and not _all_come_back(order)
 
-    def _current(self) -> list[Pixels]:
-        """Return the samples that show what still counts, by time: those since it has
-        settled, else all.
-        """
-        since = self.settled_at
-        return [self._variants[number] for at, number in self._shown if at >= since]
+    def dynamic_regions(self, frame_at: float) -> Iterator[DynamicRegion]:
+        """Yield a caret, or the region with its variants, or both where a caret is apart
+        from everything else that moves.
 
-    def _cut(self, box: Region, samples: Sequence[Pixels]) -> list[Pixels]:
-        """Return what a box of the screen shows in each sample."""
-        inside = box.moved(-self._around.left, -self._around.top)
-        return [inside.part_of(sample) for sample in samples]
-
-    def parts(self, frame_at: float) -> Iterator[DynamicRegion]:
-        """Yield a caret; else the region with its variants, without a caret that stands
-        apart from other moving parts.
-
-        The screen that is recorded is that of `frame_at`, or the newest one if that is
-        outdated.
+        The recorded screen is that of `frame_at`, or the newest if that is outdated.
         """
         samples = self._current()
         marked = _changed(self._cut(self._tiles, samples))
         if not marked.any():
             return
-        since = self.settled_at
-        times = [at for at, _ in self._shown if at >= since]
-        recorded = len(times) - 1
-        if frame_at in times:
-            recorded = times.index(frame_at)
-        if caret := _caret_of(marked, self._tiles):
+        if caret := _caret_box(marked, self._tiles):
             yield _caret(caret, self._cut(caret, samples))
             return
 
+        recorded = self._recorded_sample(frame_at)
         bands = _bands(marked, self._tiles)
-        bars = [_bar_of(marked, self._tiles, band) for band in bands]
+        bars = [_bar_box(marked, self._tiles, band) for band in bands]
         if not any(bars):
             yield _with_variants(self._around, samples, recorded)
             return
@@ -295,9 +276,25 @@ class _MovingRegion:
             )
             yield _with_variants(wider, self._cut(wider, samples), recorded)
 
+    def _current(self) -> list[Pixels]:
+        """Return the samples since the region settled, else all, by time."""
+        since = self.settled_at
+        return [self._variants[number] for at, number in self._shown if at >= since]
+
+    def _recorded_sample(self, frame_at: float) -> int:
+        """Return the index of the current sample that the recorded screen shows."""
+        since = self.settled_at
+        times = [at for at, _ in self._shown if at >= since]
+        return times.index(frame_at) if frame_at in times else -1
+
+    def _cut(self, box: Region, samples: Sequence[Pixels]) -> list[Pixels]:
+        """Cut a box of the screen out of each sample."""
+        inside = box.moved(-self._around.left, -self._around.top)
+        return [inside.part_of(sample) for sample in samples]
+
 
 def _changed(samples: Sequence[Pixels]) -> Mask:
-    """Mark the pixels that differ between any two samples of one place."""
+    """Mark the pixels that differ between any samples of one region."""
     first, *others = samples
     marked = np.zeros(first.shape, np.bool_)
     for sample in others:
@@ -306,8 +303,8 @@ def _changed(samples: Sequence[Pixels]) -> Mask:
 
 
 def _bands(marked: Mask, region: Region) -> list[Region]:
-    """Cut a region into bands, each as wide as the region: more than `_CLEAR_PX` rows
-    without a marked pixel part two, and the cut is in their middle.
+    """Cut a region into bands as wide as itself, in the middle of each gap of more than
+    `_CLEAR_PX` rows between marked pixels.
     """
     rows = np.flatnonzero(marked.any(axis=1))
     cuts = [0]
@@ -321,10 +318,23 @@ def _bands(marked: Mask, region: Region) -> list[Region]:
     return bands
 
 
-def _bar_of(marked: Mask, region: Region, band: Region) -> Region | None:
-    """Return the caret in a band of a region if it is a bar; else None."""
+def _caret_box(marked: Mask, region: Region) -> Region | None:
+    """Return the box of the marked pixels of a region, if it is as small as a caret and
+    full, unlike a clock's digit; else None.
+    """
+    box = box_of(marked)
+    is_full = box.part_of(marked).all()
+    if not is_full or not box.is_within(CARET_PX):
+        return None
+    return box.moved(region.left, region.top)
+
+
+def _bar_box(marked: Mask, region: Region, band: Region) -> Region | None:
+    """Return the box of the caret in a band of a region, if it is a bar; else None."""
     inside = band.moved(-region.left, -region.top).part_of(marked)
-    caret = _caret_of(inside, band) if inside.any() else None
+    if not inside.any():
+        return None
+    caret = _caret_box(inside, band)
     if caret is None:
         return None
     width, _ = BAR_PX
@@ -333,9 +343,7 @@ def _bar_of(marked: Mask, region: Region, band: Region) -> Region | None:
 
 
 def _caret(box: Region, samples: Sequence[Pixels]) -> DynamicRegion:
-    """Return a caret. If it is larger than a bar it keeps its variants, because it may
-    be a lamp.
-    """
+    """Return a caret. One larger than a bar keeps its variants: it may be a lamp."""
     if box.is_within(BAR_PX):
         return dynamic_region(box, "caret")
     variants, _ = distinct(samples)
@@ -345,69 +353,58 @@ def _caret(box: Region, samples: Sequence[Pixels]) -> DynamicRegion:
 def _with_variants(
     region: Region, samples: Sequence[Pixels], recorded: int
 ) -> DynamicRegion:
-    """Return a region that blinks if it repeats all of a few variants, that is unstable
-    if it repeats some, or else that always changes.
+    """Return a region that blinks if all of its few variants come back, that is unstable
+    if some do, or else that always changes.
 
-    A part that never repeats a variant, such as the seconds of a clock, may show
-    anything next. The sample number `recorded` is what the recorded screen shows.
+    Where no variant comes back, as in the seconds of a clock, anything may show next.
+    The sample at index `recorded` is what the recorded screen shows.
     """
-    variants, turns = distinct(samples)
-    repeats_none = len(turns) == len(variants)
+    variants, order = distinct(samples)
+    repeats_none = len(order) == len(variants)
     if repeats_none or len(variants) > MAX_VARIANTS:
         return dynamic_region(region, "always_changing")
-    if _all_come_back(turns):
+    if _all_come_back(order):
         return dynamic_region(region, "blinks", *variants)
-    # what is recorded is the first variant
+    # the recorded variant comes first
     variants, _ = distinct([samples[recorded], *samples])
     return dynamic_region(region, "unstable", *variants)
 
 
-def _all_come_back(turns: Sequence[int]) -> bool:
-    """Return whether each variant was shown in two turns or more.
+def _all_come_back(order: Sequence[int]) -> bool:
+    """Return whether each variant was shown at least twice, with another in between.
 
     >>> _all_come_back([0, 1, 0, 1])
     True
     >>> _all_come_back([0, 1, 0])
     False
     """
-    return all(turns.count(number) >= _MIN_TURNS for number in set(turns))
+    return all(order.count(number) >= _MIN_SHOWN for number in set(order))
 
 
 def distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
     """Return each variant once, and the numbers of the variants in the order in which
-    they came.
+    they were shown.
 
     >>> red, grey = np.full((1, 1), 1, np.uint32), np.full((1, 1), 9, np.uint32)
     >>> distinct([red, red, grey, red])[1]
     [0, 1, 0]
     """
     variants: list[Pixels] = []
-    turns: list[int] = []
+    order: list[int] = []
     for pixels in samples:
         number = _number_of(pixels, variants)
         if number == len(variants):
             variants.append(pixels)
-        if turns[-1:] != [number]:
-            turns.append(number)
-    return variants, turns
+        if order[-1:] != [number]:
+            order.append(number)
+    return variants, order
 
 
 def _number_of(pixels: Pixels, variants: Sequence[Pixels]) -> int:
-    """Return the number of the variant that these pixels show; for a new one the number
-    of variants.
+    """Return the index of the variant that these pixels show; that of the next variant
+    if they show a new one.
     """
     for number, variant in enumerate(variants):
         if not differing(variant, pixels).any():
             return number
     return len(variants)
-
-
-def _caret_of(marked: Mask, region: Region) -> Region | None:
-    """Return the box of the marked pixels of a region; None where it is larger than a
-    caret, or not full, as a clock's digit.
-    """
-    box = box_of(marked)
-    is_full = box.part_of(marked).all()
-    if not is_full or not box.is_within(CARET_PX):
-        return None
-    return box.moved(region.left, region.top)

@@ -25,7 +25,7 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.gates import Gate, gate
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.recordings.moving import Moving, stable_screen
+from pytest_vnc_use.recordings.moving import MovingRegions, stable_screen
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import save
@@ -247,10 +247,12 @@ def test_mark_that_changed_before_newest_frame_is_no_part() -> None:
     for turn in range(8):
         desktop.now_s = 0.3 * turn
         frames.append(desktop.frame())
-    seen = Moving(frames[-1])
+    seen = MovingRegions(frames[-1])
     for earlier in frames[:-1]:
         seen.add(earlier)
-    assert [(part.kind, part.region) for part in seen.parts()] == [("caret", CARET)]
+    assert [(part.kind, part.region) for part in seen.dynamic_regions()] == [
+        ("caret", CARET)
+    ]
     assert not seen.is_outdated
 
 
