@@ -279,7 +279,9 @@ class ContainerDesktop(RemoteDesktop):
                 raise self._late(problem)
             time.sleep(_POLL_S)
         try:
-            with closing(self._screen("see whether the desktop is ready")) as screen:
+            with closing(
+                self._open_screen("see whether the desktop is ready")
+            ) as screen:
                 shows = shows_anything(screen, deadline)
         except DesktopError:
             self._check_running()

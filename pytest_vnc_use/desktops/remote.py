@@ -1,9 +1,9 @@
-"""Desktops that a command such as `docker exec -i NAME` or `ssh HOST` reaches: their
-files, commands and program.
+"""Desktops that are reached by a command such as `docker exec -i NAME` or `ssh HOST`:
+their files, commands and program.
 
 Everything that is started on such a desktop has a mark in its environment, by which it
-is found with all its children, and killed. The desktop must have `sh`, and for the
-killing Linux's /proc; proc(5).
+is found and killed, with all its children. The desktop must have `sh`, and Linux's
+/proc for killing; proc(5).
 """
 
 from __future__ import annotations
@@ -53,17 +53,22 @@ from pytest_vnc_use.types.protocols import CommandResult, Connect, Controller
 from pytest_vnc_use.types.wire import host_and_port
 
 _PROGRAM = "program"
-_MARK = "VNC_USE_MARK"
-_FILE_S = 60.0
-_END_S = 20.0
-_STARTED_MARK = b"here\n"
-"""The first line of every script's output: the command was reached, and its output
-follows.
+"""The group of the program under test."""
+_MARK_VARIABLE = "VNC_USE_MARK"
+_FILE_TIMEOUT_S = 60.0
+_KILL_TIMEOUT_S = 20.0
+_REACHED = b"here\n"
+"""The first line of every script's output: the desktop was reached. The output of the
+command follows.
 """
 _MISSING = b"missing\n"
+"""All output of a script whose command is not installed."""
 _NO_FILE = 44
 _NOT_REGULAR = 45
 _TOO_LARGE = 46
+_REGULAR_NEEDED = (
+    "it must be a regular file, it is a directory, a pipe, a device or a link to itself"
+)
 
 _CHECK = 'command -v "$1" >/dev/null || { echo missing; exit 127; }; echo here; '
 _RUN = _CHECK + 'exec "$@"'
@@ -80,7 +85,7 @@ echo here
 [ -e "$1" ] && [ ! -f "$1" ] && exit {_NOT_REGULAR}
 mkdir -p "$(dirname "$1")" && cat > "$1" && wc -c < "$1"
 """
-_END = """
+_KILL = """
 echo here
 for again in 1 2 3 4 5; do
   found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)
@@ -91,12 +96,15 @@ done
 
 
 class RemoteExec:
-    """The remote execution of commands. `command` is a prefix, such as `ssh HOST`: with
-    another command appended, it runs that one in the desktop's working directory.
+    """Runs commands in the working directory of a desktop, and reads and writes its
+    files as UTF-8.
 
-    For `ssh` the appended arguments are quoted, because the remote shell parses them
-    again. Files are read and written as UTF-8. What is started belongs to a group,
-    which can be ended separately.
+    What is started belongs to a group, which can be killed separately.
+
+    Args:
+        command: The local command that runs another one that is appended to it, such as
+            `ssh HOST`. For `ssh`, what is appended is quoted, because the remote shell
+            parses it again.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -105,18 +113,19 @@ class RemoteExec:
         self._is_ssh = PurePath(command[0]).stem == "ssh"
 
     def run(self, command: Sequence[str], timeout_s: float) -> CommandResult:
-        """Run a remote command until it ends. An exit code of 128 + n is returned as
-        -n: signal n ended the command.
+        """Run a remote command until it ends.
 
-        After `timeout_s` the command is killed, with everything that it started. Raises
-        DesktopError then, and if the desktop cannot be reached; its subclass
-        CommandMissing if the command cannot be started.
+        An exit code of 128 + n is returned as -n: signal n ended the command. After
+        `timeout_s` the command is killed, with everything that it started.
+
+        Raises:
+            CommandMissing: The command cannot be started.
+            DesktopError: The time is up, or the desktop cannot be reached.
         """
         group = secrets.token_hex(4)
+        argv = self.local_argv(["sh", "-c", _RUN, "sh", *command], group)
         try:
-            result = self._call(
-                self.argv(["sh", "-c", _RUN, "sh", *command], group), timeout_s
-            )
+            result = self._run_locally(argv, timeout_s)
         except subprocess.TimeoutExpired as exc:
             self.end(group)
             problem = (
@@ -134,7 +143,7 @@ class RemoteExec:
                 " PATH"
             )
         self._check_reached(result)
-        stdout = result.stdout.removeprefix(_STARTED_MARK).decode("utf-8", "replace")
+        stdout = result.stdout.removeprefix(_REACHED).decode("utf-8", "replace")
         stderr = result.stderr.decode("utf-8", "replace")
         return CommandResult(exit_code_elsewhere(result.returncode), stdout, stderr)
 
@@ -142,27 +151,29 @@ class RemoteExec:
         """Return whether `program` is installed. Raises DesktopError if the desktop
         cannot be reached.
         """
-        result = self._script(_CHECK, program)
-        if result.stdout != _MISSING:
-            self._check_reached(result)
-        return result.stdout != _MISSING
+        result = self._run_script(_CHECK, program)
+        if result.stdout == _MISSING:
+            return False
+        self._check_reached(result)
+        return True
 
     def read(self, name: str) -> str:
         """Return the text of a file in the remote working directory.
 
-        Raises FileMissing. Raises FileUnreadable if it is not UTF-8 text, not a regular
-        file, or too large. Raises DesktopError.
+        Raises:
+            FileMissing: There is no such file.
+            FileUnreadable: It is not UTF-8 text, not a regular file, or too large.
+            DesktopError: The file cannot be read for another reason.
         """
-        result = self._file(_READ, name)
-        output = result.stdout[len(_STARTED_MARK) :]
-        _check_regular(result, f"read {name!r}", FileUnreadable)
+        result = self._run_file_script(_READ, name)
+        output = result.stdout.removeprefix(_REACHED)
+        problem = f"cannot read {name!r} in the program's working directory"
+        if result.returncode == _NOT_REGULAR:
+            raise FileUnreadable(f"{problem}: {_REGULAR_NEEDED}")
         if result.returncode == _TOO_LARGE:
-            problem = (
-                f"it must have at most {MAX_BYTES} bytes, it has {int(output or 0)};"
-                f" {TOO_LARGE}"
-            )
             raise FileUnreadable(
-                f"cannot read {name!r} in the program's working directory: {problem}"
+                f"{problem}: it must have at most {MAX_BYTES} bytes, it has"
+                f" {int(output or 0)}; {TOO_LARGE}"
             )
         if result.returncode == _NO_FILE:
             files = sorted(output.decode().splitlines())
@@ -172,44 +183,37 @@ class RemoteExec:
                 f" {', '.join(names) or 'no files'}"
             )
         if result.returncode:
-            raise DesktopError(
-                f"cannot read {name!r} in the program's working directory:"
-                f" {_last_line(result.stderr)}"
-            )
+            raise DesktopError(f"{problem}: {_last_line(result.stderr)}")
         try:
             return output.decode()
         except UnicodeDecodeError as exc:
-            raise FileUnreadable(
-                f"cannot read {name!r} in the program's working directory: {exc}"
-            ) from exc
+            raise FileUnreadable(f"{problem}: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
         """Write a file in the remote working directory, and make its directories.
         Raises DesktopError.
         """
         content = text.encode()
-        result = self._file(_WRITE, name, content)
-        _check_regular(result, f"write {name!r}")
+        result = self._run_file_script(_WRITE, name, content)
+        problem = f"cannot write {name!r} in the program's working directory"
+        if result.returncode == _NOT_REGULAR:
+            raise DesktopError(f"{problem}: {_REGULAR_NEEDED}")
         if result.returncode:
+            raise DesktopError(f"{problem}: {_last_line(result.stderr)}")
+        received = int(result.stdout.removeprefix(_REACHED))
+        if received != len(content):
             raise DesktopError(
-                f"cannot write {name!r} in the program's working directory:"
-                f" {_last_line(result.stderr)}"
-            )
-        if (received := int(result.stdout[len(_STARTED_MARK) :])) != len(content):
-            problem = (
-                f"cannot write {name!r}: {received} of {len(content)} bytes arrived"
-            )
-            raise DesktopError(
-                f"{problem}; {self!s} must pass standard input to the command, as"
+                f"cannot write {name!r}: {received} of {len(content)} bytes arrived;"
+                f" {self!s} must pass standard input to the command, as"
                 " 'docker exec -i' does"
             )
 
-    def argv(self, command: Sequence[str], group: str) -> list[str]:
+    def local_argv(self, command: Sequence[str], group: str) -> list[str]:
         """Return the local command that runs `command` remotely, in that group; "" is
         no group.
         """
         mark = f"{self._mark}:{group};" if group else ""
-        argv = ["env", f"{_MARK}={mark}", *command]
+        argv = ["env", f"{_MARK_VARIABLE}={mark}", *command]
         if self._is_ssh:
             argv = [shlex.join(argv)]
         return [*self.command, *argv]
@@ -219,46 +223,49 @@ class RemoteExec:
         DesktopError.
         """
         try:
-            self._check_reached(self._call(self.ending(group), _END_S))
+            result = self._run_locally(self.end_argv(group), _KILL_TIMEOUT_S)
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(
-                f"{self!s} did not stop the programs of the test within {_END_S:g} s"
+                f"{self!s} did not stop the programs of the test within"
+                f" {_KILL_TIMEOUT_S:g} s"
             ) from exc
+        self._check_reached(result)
 
-    def ending(self, group: str) -> list[str]:
-        """Return the local command that does what `end` does, for the cleanup after
-        this process.
+    def end_argv(self, group: str) -> list[str]:
+        """Return the local command that does the same as `end`, for a cleanup after this
+        process has exited.
         """
         mark = f"{self._mark}:{group};" if group else self._mark
-        return self.argv(["sh", "-c", _END, "sh", mark], "")
+        return self.local_argv(["sh", "-c", _KILL, "sh", mark], "")
 
     def __str__(self) -> str:
         return repr(shlex.join(self.command))
 
-    def _file(
+    def _run_file_script(
         self, script: str, name: str, content: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        done = self._script(script, _inside(name), content)
-        self._check_reached(done)
-        return done
+        result = self._run_script(script, _inside(name), content)
+        self._check_reached(result)
+        return result
 
-    def _script(
+    def _run_script(
         self, script: str, argument: str, content: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        argv = self.argv(["sh", "-c", script, "sh", argument], "file")
+        argv = self.local_argv(["sh", "-c", script, "sh", argument], "file")
         try:
-            return self._call(argv, _FILE_S, content)
+            return self._run_locally(argv, _FILE_TIMEOUT_S, content)
         except subprocess.TimeoutExpired as exc:
-            raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
+            raise DesktopError(
+                f"{self!s} did not answer within {_FILE_TIMEOUT_S:g} s"
+            ) from exc
 
-    def _call(
+    def _run_locally(
         self, argv: Sequence[str], timeout_s: float, content: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a local command in a new session, and keep the start and the end of a
-        long output.
+        """Run a local command, and keep the start and the end of a long output.
 
-        In a new session `ssh` finds no terminal on which to ask for a password, and
-        fails instead.
+        It runs in a new session, so that `ssh` finds no terminal on which to ask for a
+        password, and fails instead.
         """
         try:
             with (
@@ -287,33 +294,36 @@ class RemoteExec:
                 f"{problem}. Give a command prefix for the desktop, such as 'ssh HOST'"
             ) from exc
 
-    def _check_reached(self, done: subprocess.CompletedProcess[bytes]) -> None:
-        if not done.stdout.startswith(_STARTED_MARK):
-            problem = (
-                f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
-            )
+    def _check_reached(self, result: subprocess.CompletedProcess[bytes]) -> None:
+        if not result.stdout.startswith(_REACHED):
             raise DesktopError(
-                f"{problem} (exit code {done.returncode}). Try it in a shell, with"
-                " 'true' appended"
+                f"{self!s} does not lead to the desktop: {_last_line(result.stderr)}"
+                f" (exit code {result.returncode}). Try it in a shell, with 'true'"
+                " appended"
             )
 
 
 def remote_exec_of(command_line: str, server: str) -> RemoteExec:
-    """Return the remote execution that `--vnc-exec` names, with {host} and {port} from
-    the desktop's address.
+    """Return the remote execution by the command of `--vnc-exec`, with {host} and {port}
+    replaced by those of the desktop's address.
 
     Raises SettingsError if the command line is invalid.
     """
-    parts = host_and_port(server)  # a WebSocket or a unix socket has none
-    address = {"host": parts[0] or "localhost", "port": str(parts[1])} if parts else {}
+    address = {}
+    host_port = host_and_port(server)
+    if host_port:  # a WebSocket or a unix socket has none
+        host, port = host_port
+        address = {"host": host or "localhost", "port": str(port)}
 
-    def value(name: re.Match[str]) -> str:
-        if name[1] not in address:
+    def fill_in(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
+        if name not in address:
             has = " and ".join(address) or "neither host nor port"
             raise SettingsError(
-                f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}"
+                f"--vnc-exec contains {placeholder[0]!r}, but the address {server!r}"
+                f" has {has}"
             )
-        return address[name[1]]
+        return address[name]
 
     try:
         argv = shlex.split(command_line, posix=os.name == "posix")
@@ -326,23 +336,13 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
             "--vnc-exec must be a command line, such as 'docker exec -i NAME', got"
             f" {command_line!r}"
         )
-    return RemoteExec([re.sub(r"\{(\w+)\}", value, arg) for arg in argv])
-
-
-def _check_regular(
-    done: subprocess.CompletedProcess[bytes],
-    request: str,
-    kind: type[VncUseError] = DesktopError,
-) -> None:
-    if done.returncode == _NOT_REGULAR:
-        problem = (
-            "it must be a regular file, it is a directory, a pipe, a device or a link"
-            " to itself"
-        )
-        raise kind(f"cannot {request} in the program's working directory: {problem}")
+    return RemoteExec([re.sub(r"\{(\w+)\}", fill_in, arg) for arg in argv])
 
 
 def _inside(name: str) -> str:
+    """Return the path of a file below the working directory. Raises DesktopError for one
+    outside.
+    """
     path = posixpath.normpath(name)
     if path.startswith(("/", "../")) or path == "..":
         raise outside(name)
@@ -357,9 +357,11 @@ def _last_line(text: bytes) -> str:
 class RemoteDesktop(ReachedDesktop):
     """A desktop whose files and commands are reached by a RemoteExec.
 
-    `connect` opens a Controller, which sees whether a launched program changes the
-    screen. The local client of the program runs in `session`; by default, the first
-    launch makes one.
+    Args:
+        connect: Opens a connection, on which a launched program's window is awaited.
+        launch_timeout_s: How long a launched program may take to show a window.
+        session: Runs the local client of the program; by default, the first launch
+            makes one.
     """
 
     def __init__(
@@ -383,10 +385,14 @@ class RemoteDesktop(ReachedDesktop):
         """Start the program under test instead of the one before. At the end of the
         block, wait until the screen has changed.
 
-        Linux only, locally and remotely. Raises ProgramMissing if it cannot be run,
-        ProgramCrashed if it fails first, DesktopError if the desktop cannot be reached
-        or the program ends first without a failure, DesktopRefused if nothing shows in
-        time.
+        Linux only, locally and remotely.
+
+        Raises:
+            ProgramMissing: The program cannot be run.
+            ProgramCrashed: It failed before the screen changed.
+            DesktopRefused: The screen did not change in time.
+            DesktopError: The desktop cannot be reached or has failed, or the program
+                exited with 0 before the screen changed.
         """
         request = f"launch {shlex.join(command)!r}"
         remote_exec = self._reach(request)
@@ -396,7 +402,7 @@ class RemoteDesktop(ReachedDesktop):
                 " there yourself"
             )
         self._end_program()
-        with closing(self._screen(request)) as screen:
+        with closing(self._open_screen(request)) as screen:
             if not remote_exec.has(command[0]):
                 raise ProgramMissing(
                     f"cannot start {command[0]!r}: the desktop has no such program on"
@@ -404,22 +410,22 @@ class RemoteDesktop(ReachedDesktop):
                 )
             if not self._session:
                 self._session = SupervisedSession(as_tester=True)
-                self._session.note_command(remote_exec.ending(_PROGRAM))
+                self._session.note_command(remote_exec.end_argv(_PROGRAM))
             before = screen.raw_frame()
-            argv = remote_exec.argv(command, _PROGRAM)
+            argv = remote_exec.local_argv(command, _PROGRAM)
             program = self._session.start("program", argv, client_of=command)
             self._program = program
             try:
                 yield
-                if not shows_window(
-                    program, screen, before, Deadline(self._launch_timeout_s)
-                ):
-                    raise self._not_shown(program)
-            except BaseException:  # on any error, and on Ctrl-C: the program ends
+                deadline = Deadline(self._launch_timeout_s)
+                if not shows_window(program, screen, before, deadline):
+                    raise self._launch_error(program)
+            except BaseException:  # Ctrl-C, too
                 self._end_program()
                 raise
 
-    def _not_shown(self, program: Process) -> VncUseError:
+    def _launch_error(self, program: Process) -> VncUseError:
+        """Return the error for a program that has shown no window."""
         if not program.end:
             problem = f"had not shown a window within {self._launch_timeout_s:g} s"
             return DesktopRefused(program.message(problem))
@@ -432,11 +438,13 @@ class RemoteDesktop(ReachedDesktop):
             program.output_tail(),
             elsewhere=True,
         )
-        if isinstance(error, ProgramCrashed) and (failure := self.exit_reason()):
-            return DesktopError(failure)  # the desktop ended, and the program with it
+        if isinstance(error, ProgramCrashed):
+            desktop_failure = self.exit_reason()
+            if desktop_failure:  # the program ended with the desktop
+                return DesktopError(desktop_failure)
         return error
 
-    def _screen(self, request: str) -> Controller:
+    def _open_screen(self, request: str) -> Controller:
         if self._connect is None:
             raise DesktopError(
                 f"cannot {request}: this desktop has no VNC connection to read its"
@@ -445,9 +453,9 @@ class RemoteDesktop(ReachedDesktop):
         return self._connect(self.server, self.password)
 
     def _end_program(self) -> None:
-        """End the program, if there is one; then answers about it stay as they were."""
+        """End the program and its local client, if there is one."""
         if self._program and self._session:
             self._session.end_program()
             self._program = None
-            with suppress(DesktopError):  # what cannot be reached has no program
+            with suppress(DesktopError):  # a desktop that is gone runs no program
                 self._reach("end the program").end(_PROGRAM)
