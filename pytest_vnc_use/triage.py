@@ -2,14 +2,14 @@
 
 - `product`: the screen or the program is not as the test requires.
 - `agent`: the planner gave up, or the screen does not show that the task is done.
-- `infra`: the tool or its surroundings failed: the desktop, the model's service, the
+- `infra`: the tool or what it depends on failed: the desktop, the model's service, the
   disk.
 - `budget`: the steps, seconds, tokens or dollars were used up.
 - `policy`: an action was denied, and that ended the run.
 - `inconclusive`: nothing is shown either way: a judge was unsure, a gate stayed closed,
   or the test itself failed.
 
-`RULES` are asked from top to bottom, and the first that fits decides.
+The first of the `RULES` that holds decides.
 """
 
 from __future__ import annotations
@@ -53,32 +53,35 @@ from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end
 from pytest_vnc_use.types import REPEATED_NOTE, Outcome, RunResult, Triage
 from pytest_vnc_use.types.protocols import Desktop
 
+SETTINGS = "settings"
+"""Used in place of a triage if a setting or a file of the user is wrong: nothing was
+tested.
+"""
 NOT_AS_RECORDED = "the screen is not as recorded, and no model continued"
 """The rule of a test that failed for a drift or a transient."""
 MAX_ERROR = 20_000
-"""The maximum characters shown of an error with the last output of a program."""
-_REAP_TIMEOUT_S = 1.0
-"""The maximum time between the end of a connection and the notice of its program's end.
-"""
+"""The maximum length of an error with the last output of a program, in characters."""
 
+_NOTICE_TIMEOUT_S = 1.0
+"""How long after the loss of a connection the end of its program may be noticed."""
 _CRASH_SIGNALS = {
     getattr(signal, f"SIG{name}", None)
     for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")
 }
 """Signals by which a program ends through its own failure."""
-_EXIT = re.compile(r"exited with (-?\d+)(?: \((\w+)\))?")
+_EXIT = re.compile(r"exited with (?P<code>-?\d+)(?: \((?P<signal>\w+)\))?")
 
 
 @dataclass(frozen=True)
 class DesktopFailure:
-    """The end of a program or desktop that a test needs, with its last output; false if
-    nothing ended.
+    """The failure of a desktop or its program, with the last output; false if there is
+    none.
     """
 
     text: str = ""
     of_program: bool = False
-    """True if the program under test ended; false if the desktop under it did, whose
-    end is `infra`.
+    """True if the program under test ended; false if the desktop under it did, which is
+    `infra`.
     """
     hangs: bool = False
     """True if the program has not ended, but does not answer."""
@@ -91,8 +94,9 @@ class DesktopFailure:
         """Return whether the program under test hangs, or ended by a signal or with an
         exit code that is not 0.
         """
-        code = _EXIT.search(self.text.partition("\n")[0])
-        return self.of_program and not (code and code[1] == "0")
+        match = _exit_in(self.text)
+        has_succeeded = match is not None and match["code"] == "0"
+        return self.of_program and not has_succeeded
 
     def __str__(self) -> str:
         if self.hangs:
@@ -102,172 +106,38 @@ class DesktopFailure:
         return f"the desktop: {self.text}"
 
 
-def format_program_end(program_exit_reason: str, when: str = "") -> str:
-    """Format a program's failure after its signal or exit code: the failure starts with
-    the command.
-    """
-    code = _EXIT.search(program_exit_reason.partition("\n")[0])
-    how = f" with {code[2] or f'exit code {code[1]}'}" if code else ""
-    return f"the program ended{how}{when}: {program_exit_reason}"
+_NO_FAILURE = DesktopFailure()
 
-
-NO_FAILURE = DesktopFailure()
-
-
-def failure_of(desktop: Desktop, error: BaseException | None = None) -> DesktopFailure:
-    """Return the failure of the desktop or its program; after a ConnectionLost, wait
-    for one that may explain it.
-    """
-    deadline = Deadline(_REAP_TIMEOUT_S if isinstance(error, ConnectionLost) else 0.0)
-    stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
-    while (
-        not (failure := _failure_now(desktop, stands_still=stands_still))
-        and deadline.remaining_s
-    ):
-        time.sleep(0.02)  # the port has no event to wait for
-    if (
-        failure.of_program
-        and isinstance(error, ConnectionLost)
-        and getattr(desktop, "outlives_program", False)
-    ):
-        return DesktopFailure(
-            f"its connection was lost, and the program ended: {failure.text}"
-        )
-    return failure
-
-
-def _failure_now(desktop: Desktop, *, stands_still: bool) -> DesktopFailure:
-    # a custom vnc_desktop may lack these methods
-    try:
-        if ended := getattr(desktop, "program_exit_reason", str)():
-            return DesktopFailure(ended, of_program=True)
-        failure = DesktopFailure(getattr(desktop, "exit_reason", str)())
-        if not failure and stands_still and getattr(desktop, "program_hangs", bool)():
-            return DesktopFailure(
-                "it runs, and answers nothing", of_program=True, hangs=True
-            )
-        return failure
-    except Exception as exc:  # noqa: BLE001  # it may raise anything; this only explains another failure
-        return DesktopFailure(f"its state is unknown: {type(exc).__name__}: {exc}")
-
-
-def format_program_state(desktop: Desktop | None) -> str:
-    """Return whether the program under test still runs; "" if that is not known."""
-    if getattr(desktop, "program_runs", bool)():
-        return "the program still runs"
-    # its end, with its output, is reported as the desktop's failure
-    if getattr(desktop, "program_exit_reason", str)():
-        return "the program has ended"
-    return ""
-
-
-def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
-    """Return the failure of the program under test if a signal ended it; "" while it
-    runs, or if it ended on its own.
-
-    With `of_itself`, only signals count that a program causes itself. For signal n, a
-    shell reports exit code 128 + n.
-    """
-    failure = str(getattr(desktop, "program_exit_reason", str)())
-    code = _EXIT.search(failure.partition("\n")[0])
-    exit_code = int(code[1]) if code else 0
-    # Python reports signal n as -n, a shell as 128 + n
-    number = -exit_code if exit_code < 0 else exit_code - 128
-    signals = _CRASH_SIGNALS if of_itself else range(1, 32)
-    return failure if number in signals else ""
-
-
-def format_failure(
-    error: BaseException,
-    failure: DesktopFailure,
-    places: Sequence[str],
-    hide: Callable[[str], str],
-) -> str:
-    """Return the error, its places and the `failure`; of the two the cause comes
-    first.
-    """
-    if isinstance(error, VncUseError):
-        headline = named(error) if isinstance(error, InfraError) else text_of(error)
-    else:
-        headline = f"the test raised {named(error)}"
-    lines = [headline, *(f"  {location}" for location in places)]
-    if not isinstance(error, ProgramCrashed):  # it has its program's end
-        is_lost = isinstance(error, (ConnectionLost, DesktopRefused))
-        is_cause = is_lost or (
-            failure.has_failed and (failure.hangs or not isinstance(error, InfraError))
-        )
-        end, _, output = (str(failure) if failure else "").partition("\n")
-        lines = [end, *lines, output] if is_cause else [*lines, end, output]
-    return cut(sanitize("\n".join(filter(None, lines)), hide), MAX_ERROR)
-
-
-def sanitize(text: str, hide: Callable[[str], str]) -> str:
-    """Return the text without secrets and control characters."""
-    # again, as control characters may have split one
-    return hide("\n".join(map(plain, hide(text).splitlines())))
-
-
-SETTINGS = "settings"
-"""Used in place of a triage if a setting or a file of the user is wrong: nothing was
-tested.
+Check = Callable[[BaseException, DesktopFailure], bool]
+"""Takes the nearest error behind a failure that this package raised, else the failure
+itself; and the failure of the desktop or its program.
 """
-
-
-def error_for_run(result: RunResult) -> VncUseError:
-    """Return the exception for a run that did not end as done."""
-    message = format_end(result)
-    match result.outcome:
-        case Outcome.GAVE_UP:
-            return AgentFailed(message)
-        case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
-            if repeats_actions(result):
-                return AgentFailed(message)
-            return BudgetExceeded(message)
-        case Outcome.DENIED | Outcome.WAITING:
-            return PolicyDenied(message)
-        case Outcome.BLOCKED:
-            return AnswerRefused(message)
-        case Outcome.DONE:
-            return Inconclusive(message)
-        case _:
-            assert_never(result.outcome)
-
-
-def repeats_actions(result: RunResult) -> bool:
-    """Return whether the planner, when the run ended, was repeating steps that had
-    changed nothing before.
-    """
-    prefix = REPEATED_NOTE.partition("{")[0]
-    return any(step.note.startswith(prefix) for step in result.steps[-LAST_STEPS:])
 
 
 @dataclass(frozen=True)
 class TriageRule:
-    """One line of the table: `when` it holds, as text; the triage of the failure; and
-    the check.
+    """A rule of triage: a condition, as text and as a check, and what it means.
 
-    The check takes the nearest error behind the failure that this package raised, else
-    the failure itself; and the end of the desktop or its program. The triage is None if
-    nothing was tested.
+    `triage` is None if nothing was tested.
     """
 
     when: str
     triage: Triage | None
-    holds: Callable[[BaseException, DesktopFailure], bool]
+    holds: Check
 
 
-def rule_for(error: BaseException, failure: DesktopFailure = NO_FAILURE) -> TriageRule:
-    """Return the rule that decides the meaning of a failure. Of a group of errors, the
-    gravest decides.
+def rule_for(error: BaseException, failure: DesktopFailure = _NO_FAILURE) -> TriageRule:
+    """Return the rule that decides what a failure means. In a group of errors, each has
+    its rule, and `_PRECEDENCE` decides.
     """
     rules: list[TriageRule] = []
     for member in causes.parts(error):
         cause = cause_of(member)
         rules.append(next(rule for rule in RULES if rule.holds(cause, failure)))
-    return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
+    return min(rules, key=lambda rule: _PRECEDENCE.index(rule.triage))
 
 
-_GRAVITY: tuple[Triage | None, ...] = (
+_PRECEDENCE: tuple[Triage | None, ...] = (
     None,
     "infra",
     "policy",
@@ -276,8 +146,8 @@ _GRAVITY: tuple[Triage | None, ...] = (
     "product",
     "inconclusive",
 )
-"""The order of triages for several errors at once: causes come first. One failed
-assertion is enough for `product`.
+"""The triage of several errors is the first of theirs in this order: causes come first,
+and one failed assertion is enough for `product`.
 """
 
 
@@ -289,9 +159,7 @@ def cause_of(error: BaseException) -> BaseException:
     return error
 
 
-def _is(
-    *classes: type[BaseException],
-) -> Callable[[BaseException, DesktopFailure], bool]:
+def _is(*classes: type[BaseException]) -> Check:
     return lambda error, failure: isinstance(error, classes)
 
 
@@ -306,30 +174,26 @@ def _is_full_disk(error: BaseException) -> bool:
     )
 
 
-def _is_of_the_tool(error: BaseException, failure: DesktopFailure) -> bool:
+def _is_tool_error(error: BaseException, failure: DesktopFailure) -> bool:
     if isinstance(error, (ConnectionLost, DesktopRefused)):
-        return False  # other rules are about these
+        return False  # these have their own rules
     return isinstance(error, InfraError)
 
 
 def _program_failed(error: BaseException, failure: DesktopFailure) -> bool:
-    """Return whether the program ended by a signal, or with an exit code that is
-    not 0.
-    """
-    return isinstance(error, ProgramCrashed) or (bool(failure) and failure.has_failed)
+    return isinstance(error, ProgramCrashed) or failure.has_failed
 
 
 def _is_timeout(error: BaseException) -> bool:
-    """Return whether pytest-timeout ended the test: by its message, or before version
-    2.4 by its code.
-    """
+    """Return whether pytest-timeout ended the test."""
     text = causes.text_of(error)
-    if re.match(r"Timeout >[\d.]+s$", text):
-        return any(
-            frame.f_globals.get("__name__") == "pytest_timeout"
-            for frame in causes.frames_of(error)
-        )
-    return bool(re.match(r"Timeout \(>.*\) from pytest-timeout", text))
+    if re.match(r"Timeout \(>.*\) from pytest-timeout", text):
+        return True
+    # before version 2.4 its message does not name it
+    return bool(re.match(r"Timeout >[\d.]+s$", text)) and any(
+        frame.f_globals.get("__name__") == "pytest_timeout"
+        for frame in causes.frames_of(error)
+    )
 
 
 def _is_assertion(error: BaseException) -> bool:
@@ -366,7 +230,7 @@ RULES = (
         "the model's service, the run directory, or the desktop's screen failed; or a"
         " custom planner or judge could not reach its service",
         "infra",
-        _is_of_the_tool,
+        _is_tool_error,
     ),
     TriageRule(
         "the program under test was ended by a signal, or its exit code was not 0",
@@ -439,3 +303,144 @@ RULES = (
         lambda error, failure: True,
     ),
 )
+
+
+def error_for_run(result: RunResult) -> VncUseError:
+    """Return the exception for a run that did not end as done."""
+    message = format_end(result)
+    match result.outcome:
+        case Outcome.GAVE_UP:
+            return AgentFailed(message)
+        case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
+            if repeats_actions(result):
+                return AgentFailed(message)
+            return BudgetExceeded(message)
+        case Outcome.DENIED | Outcome.WAITING:
+            return PolicyDenied(message)
+        case Outcome.BLOCKED:
+            return AnswerRefused(message)
+        case Outcome.DONE:
+            return Inconclusive(message)
+        case _:
+            assert_never(result.outcome)
+
+
+def repeats_actions(result: RunResult) -> bool:
+    """Return whether the planner, when the run ended, was repeating steps that had
+    changed nothing before.
+    """
+    prefix = REPEATED_NOTE.partition("{")[0]
+    return any(step.note.startswith(prefix) for step in result.steps[-LAST_STEPS:])
+
+
+def failure_of(desktop: Desktop, error: BaseException | None = None) -> DesktopFailure:
+    """Return the failure of the desktop or its program. After a ConnectionLost, wait
+    briefly for one that explains it.
+    """
+    is_lost = isinstance(error, ConnectionLost)
+    may_hang = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
+    deadline = Deadline(_NOTICE_TIMEOUT_S if is_lost else 0.0)
+    failure = _failure_now(desktop, may_hang=may_hang)
+    while not failure and deadline.remaining_s:
+        time.sleep(0.02)  # a desktop has no event to wait for
+        failure = _failure_now(desktop, may_hang=may_hang)
+    if is_lost and failure.of_program and getattr(desktop, "outlives_program", False):
+        return DesktopFailure(
+            f"its connection was lost, and the program ended: {failure.text}"
+        )
+    return failure
+
+
+def _failure_now(desktop: Desktop, *, may_hang: bool) -> DesktopFailure:
+    try:
+        if program_failure := _program_exit_reason(desktop):
+            return DesktopFailure(program_failure, of_program=True)
+        failure = DesktopFailure(getattr(desktop, "exit_reason", str)())
+        if not failure and may_hang and getattr(desktop, "program_hangs", bool)():
+            return DesktopFailure(
+                "it runs, and answers nothing", of_program=True, hangs=True
+            )
+        return failure
+    except Exception as exc:  # noqa: BLE001  # it may raise anything; this only explains another failure
+        return DesktopFailure(f"its state is unknown: {type(exc).__name__}: {exc}")
+
+
+def _program_exit_reason(desktop: Desktop | None) -> str:
+    """Return why the program under test ended; "" if it still runs."""
+    # A custom vnc_desktop may lack any of these methods: then `str()` is "".
+    reason = getattr(desktop, "program_exit_reason", str)()
+    return str(reason or "")
+
+
+def format_program_state(desktop: Desktop | None) -> str:
+    """Return whether the program under test still runs; "" if that is not known."""
+    if getattr(desktop, "program_runs", bool)():
+        return "the program still runs"
+    # its end, with its output, is reported as the desktop's failure
+    return "the program has ended" if _program_exit_reason(desktop) else ""
+
+
+def format_program_end(program_exit_reason: str, when: str = "") -> str:
+    """Return how a program ended, and its exit reason, which starts with the command."""
+    how = ""
+    if match := _exit_in(program_exit_reason):
+        how = f" with {match['signal'] or 'exit code ' + match['code']}"
+    return f"the program ended{how}{when}: {program_exit_reason}"
+
+
+def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
+    """Return the failure of the program under test if a signal ended it; "" while it
+    runs, or if it exited.
+
+    With `of_itself`, only signals count that a program causes itself.
+    """
+    failure = _program_exit_reason(desktop)
+    match = _exit_in(failure)
+    exit_code = int(match["code"]) if match else 0
+    # Python reports signal n as -n, a shell as 128 + n
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    signals = _CRASH_SIGNALS if of_itself else range(1, 32)
+    return failure if number in signals else ""
+
+
+def _exit_in(failure: str) -> re.Match[str] | None:
+    """Return the exit code, and the signal if one is known, in a program's failure."""
+    first_line, _, _ = failure.partition("\n")
+    return _EXIT.search(first_line)
+
+
+def format_failure(
+    error: BaseException,
+    failure: DesktopFailure,
+    locations: Sequence[str],
+    hide: Callable[[str], str],
+) -> str:
+    """Return the error with its locations, and the failure of the desktop or its
+    program, which comes first if it is the cause.
+    """
+    if isinstance(error, InfraError):
+        headline = named(error)
+    elif isinstance(error, VncUseError):
+        headline = text_of(error)
+    else:
+        headline = f"the test raised {named(error)}"
+    lines = [headline, *(f"  {location}" for location in locations)]
+    if failure and not isinstance(error, ProgramCrashed):  # which has its program's end
+        end, _, output = str(failure).partition("\n")
+        if _is_cause(failure, error):
+            lines = [end, *lines, output]
+        else:
+            lines += [end, output]
+    return cut(sanitize("\n".join(filter(None, lines)), hide), MAX_ERROR)
+
+
+def _is_cause(failure: DesktopFailure, error: BaseException) -> bool:
+    if isinstance(error, (ConnectionLost, DesktopRefused)) or failure.hangs:
+        return True
+    return failure.has_failed and not isinstance(error, InfraError)
+
+
+def sanitize(text: str, hide: Callable[[str], str]) -> str:
+    """Return the text without secrets and control characters."""
+    # secrets are hidden twice: control characters may have split one
+    return hide("\n".join(map(plain, hide(text).splitlines())))
