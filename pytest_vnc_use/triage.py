@@ -312,7 +312,7 @@ def error_for_run(result: RunResult) -> VncUseError:
         case Outcome.GAVE_UP:
             return AgentFailed(message)
         case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
-            if repeats_actions(result):
+            if _repeats_actions(result):
                 return AgentFailed(message)
             return BudgetExceeded(message)
         case Outcome.DENIED | Outcome.WAITING:
@@ -325,7 +325,7 @@ def error_for_run(result: RunResult) -> VncUseError:
             assert_never(result.outcome)
 
 
-def repeats_actions(result: RunResult) -> bool:
+def _repeats_actions(result: RunResult) -> bool:
     """Return whether the planner, when the run ended, was repeating steps that had
     changed nothing before.
     """
