@@ -156,9 +156,9 @@ def _vnc_checks(
     from pytest_vnc_use.plugin import agents
 
     if not vnc_settings.server:
-        # The built-in `vnc_desktop` now reports the missing server, which comes before a
-        # missing judge; an override needs no server. Only a private name of pytest
-        # shows whether there is an override.
+        # The built-in `vnc_desktop` reports the missing server, which a user should see
+        # before a missing judge. An override needs no server; whether there is one,
+        # only a private name of pytest shows.
         manager = request._fixturemanager
         definitions = manager.getfixturedefs("vnc_desktop", request.node) or ()
         if len(definitions) == 1:

@@ -19,8 +19,8 @@ import pluggy
 import pytest
 
 # These names of pytest are private, and have no public counterpart:
-# - `runtestprotocol` runs a test's phases. The hook `pytest_runtest_protocol` would also
-#   call the plugins that report or rerun a test. pytest-rerunfailures uses it too.
+# - `runtestprotocol` runs a test's phases. The hook `pytest_runtest_protocol` would
+#   also call the plugins that report or rerun a test. pytest-rerunfailures uses it too.
 # - `Function._fixtureinfo` has the values of the parameters, which are known only when
 #   the test is collected. pytest-asyncio copies items with it too.
 # - `failed_subtests_key` counts failed subtests by test id, which all attempts share:
@@ -118,7 +118,8 @@ class _CollectingHooks:
 
 def _new_attempt(item: pytest.Function) -> _AttemptItem:
     """Return a new item for the test of `item`, as it was collected."""
-    # A plugin may have collected the test as a subclass of `pytest.Function`.
+    # The collected item may be of another plugin's class. In the mode `manual`, the item
+    # to rehearse is an attempt already.
     kind: Any = type(item)
     if not isinstance(item, _AttemptItem):
         kind = type(_AttemptItem.__name__, (_AttemptItem, kind), {})

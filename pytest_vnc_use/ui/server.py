@@ -69,7 +69,7 @@ screen once it has caught up.
 MAX_STEPS = 500
 """The maximum steps kept of one test."""
 CLOSED_PAGE_WAIT_S = 10.0
-"""How long a question waits after a user closed the last page, which may be a reload."""
+"""How long a question waits after a user closed the last page, perhaps to reload it."""
 PAGE_WAIT_S = 300.0
 """How long a question waits for a page if none was opened, or the connection to the
 last one was lost.
@@ -81,8 +81,8 @@ _POLL_S = 2.0
 PAGE_CLOSED = "the page was closed"
 NO_PAGE_OPEN = "no page was open"
 _CLOSE_CODES = (1000, 1001)
-"""The websocket codes for a page that was closed or left. Others, such as uvicorn's 1005,
-are for a lost connection.
+"""The websocket codes for a page that was closed or left. Others, such as uvicorn's
+1005, are for a lost connection.
 """
 ACCEPT = "--vnc-record=accept"
 _ANSWERS_TO_REVIEW = ("accept", "mask", "mask_gate", "value", "bug", "no")
@@ -389,7 +389,7 @@ class Desk:
     def _deny_without_page(self, *, is_closed: bool) -> None:
         """Deny open questions, now that no page is open, unless another is opened soon.
 
-        The wait is short if the user closed the page, longer if its connection was lost.
+        The wait is short if the user closed the page, long if its connection was lost.
         """
         delay_s = self.page_wait_s
         if is_closed:
@@ -400,7 +400,7 @@ class Desk:
         self._denial = asyncio.create_task(self._deny_after(delay_s, reason))
 
     async def _deny_after(self, delay_s: float, reason: str) -> None:
-        """After a delay, answer the sessions' open questions with no and end a pause."""
+        """After a delay, answer all questions of sessions with no, and end a pause."""
         await asyncio.sleep(delay_s)
         for question_id, question in list(self.questions.items()):
             if question.asker:
