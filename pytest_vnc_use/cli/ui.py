@@ -146,7 +146,7 @@ def _ui(arguments: argparse.Namespace) -> int:
     runner = PytestRunner(arguments.path, shlex.split(arguments.options))
     desk = Desk(runner)
     desk.last_results = _last_results()
-    desk.waiting = waiting
+    desk.waiting_runs = waiting
     desk.review = review
     address = arguments.host, arguments.port, arguments.cert, arguments.key
 
@@ -157,8 +157,8 @@ def _ui(arguments: argparse.Namespace) -> int:
     try:
         return _serve(desk, runner, begin, *address)
     finally:
-        if desk.waiting:
-            desk.waiting.close()
+        if desk.waiting_runs:
+            desk.waiting_runs.close()
         if desk.review:
             desk.review.close()
 

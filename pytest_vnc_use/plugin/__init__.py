@@ -201,7 +201,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         names = [name for name in item.fixturenames if name != "vnc_agent"]
         names.append("vnc_agent")
         judged_before = "vnc_desktop" if "vnc_desktop" in names else "vnc_agent"
-        names.insert(names.index(judged_before), "_vnc_judged")
+        names.insert(names.index(judged_before), "_vnc_checks")
         item.fixturenames = names
 
 

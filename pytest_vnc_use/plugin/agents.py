@@ -1,5 +1,5 @@
-"""The agent of a test, and what it is made of: its planner, its judge, and the
-recording that it replays or makes.
+"""The agent of a test, with its planner, its judge, and the recording that it replays
+or makes.
 """
 
 from __future__ import annotations
@@ -51,36 +51,27 @@ from pytest_vnc_use.recordings.store import Key, load_of
 from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types.protocols import (
-    Desktop,
-    Judge,
-    Planner,
-    RunObserver,
-)
+from pytest_vnc_use.types.protocols import Desktop, Judge, Planner, RunObserver
 
 if TYPE_CHECKING:
     from pytest_vnc_use.plugin.ui import DeskPlugin
 
-NOT_REDACTED = (
+_NOT_REDACTED = (
     "{} was recorded without redaction: where the program shows a typed secret, its"
     " screenshots show it, as do those of this run. Set vnc_show_secrets=true, or {}"
 )
 _UNRECORDED = "no judge is set, and there is no recording of this test"
-NO_JUDGE_TO_CONTINUE = (
+_NO_JUDGE_TO_CONTINUE = (
     "no judge is set (--vnc-judge=gemini), and what a model does is judged"
 )
-_STARTED = ("xvnc", "qt")
+_SIZED_SERVERS = ("xvnc", "qt")
 """The servers that are started with the screen size of the settings."""
 _REVIEWER = pytest.StashKey[Reviewer]()
 """The reviewer of the session, with the answers so far."""
 
 
-def _mode(
-    key: Key,
-    settings: Settings,
-    *,
-    has_planner: bool,
-) -> Mode:
+def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
+    """Return what happens with the recording of a test."""
     return mode_of(
         settings.record,
         exists=key.path.exists(),
@@ -97,8 +88,8 @@ def planner_of(
     """Return the planner that the settings name, or NoPlanner if the test is only
     replayed or a user performs the tasks.
 
-    A test with a recording is only replayed if the key is missing. A test without a
-    task needs no planner until it requests one.
+    If the service's API key is missing, a test with a recording is only replayed. A
+    test whose markers have no task fails only if it asks the planner.
     """
     state = state_of(item)
     if state.rehearsal:
@@ -111,12 +102,12 @@ def planner_of(
     try:
         return providers.build_planner(settings, functions)
     except SettingsError as exc:
-        # reported to a reviewer who wants a model to continue
         if is_accepting:
+            # A reviewer who wants a model to continue is shown the error.
             return NoPlanner(exc)
         if isinstance(exc, KeyMissing) or not settings.planner:
-            mode = _mode(key, settings, has_planner=False)
-            if key.path.exists() and mode == "replay":
+            mode_without = _mode(key, settings, has_planner=False)
+            if key.path.exists() and mode_without == "replay":
                 return NoPlanner()
             if not state.marked.specs:
                 return NoPlanner(exc)
@@ -136,48 +127,54 @@ def user_judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
 
 def check_recording(item: pytest.Item, settings: Settings) -> None:
-    """Raise RecordingError if the recording to replay is not of the markers' tasks, if
-    its screen has another size than that of the desktop to be started, or if a named
-    one is missing. Raise SettingsError if a named one has another task or other claims.
+    """Check the recordings of the markers' tasks before a desktop is started.
 
-    Tasks of a fixture or the body are compared when they begin.
+    Those of other tasks, of a fixture or the body, are checked when the task begins.
+
+    Raises:
+        RecordingError: The recording to replay lacks a task, or has another screen size
+            than the desktop to be started; or a named recording is missing.
+        SettingsError: A named recording has another task or other claims, or a value at
+            the end of a task is checked by nothing.
     """
     state = state_of(item)
     if state.rehearsal or not state.marked.specs or settings.record == "off":
         return
     key = key_of(item, markers.declared_secrets(item))
-    has_planner = bool(settings.planner)
-    _check_named(item, settings)
-    _check_vouched(item, settings, key)
-    if _mode(key, settings, has_planner=has_planner) != "replay":
+    _check_named_recordings(item, settings)
+    _check_values(item, settings, key)
+    if _mode(key, settings, has_planner=bool(settings.planner)) != "replay":
         return
-    hide = secrets_of(item.config).hide
     kept = KeptRecording(key, load_of(key))
     if kept.recording is None:
         return
-    recorded = [segment.task for segment in kept.segments]
-    own = [spec for spec in state.marked.specs if not spec.recording]
-    for number, spec in enumerate(own):
+    hide = secrets_of(item.config).hide
+    recorded_tasks = [segment.task for segment in kept.segments]
+    unnamed_specs = [spec for spec in state.marked.specs if not spec.recording]
+    for number, spec in enumerate(unnamed_specs):
         task = hide(spec.task)
+        if task in recorded_tasks:
+            continue
+        # A reviewer is asked whether another text is the same task.
         is_asked = settings.record == "accept" and kept.reworded(task, number)
-        if task not in recorded and not is_asked:
+        if not is_asked:
             raise RecordingError(kept.format_missing(task, number))
-    if settings.server in _STARTED:
+    if settings.server in _SIZED_SERVERS:
         kept.check_size(*settings.screen_size)
 
 
-def _check_vouched(item: pytest.Item, settings: Settings, key: Key) -> None:
-    """Raise SettingsError where the end of a task shows a value that neither a claim nor
-    the test's body looks at.
+def _check_values(item: pytest.Item, settings: Settings, key: Key) -> None:
+    """Raise SettingsError if the end of a task shows a value that neither a claim nor
+    the test's body checks.
     """
     specs = state_of(item).marked.specs
     has_values = any(spec.value_names for spec in specs)
     if settings.record in ALWAYS_WRITES or not has_values:
         return
     hide = secrets_of(item.config).hide
-    has_body = not isinstance(item, TaskFileTest)
-    named = _named(item, settings)
-    own = KeptRecording(key, load_of(key))
+    named = _named_recordings(item, settings)
+    test_recording = load_of(key)
+    unnamed_segments = test_recording.segments if test_recording else ()
     number = 0
     segments: Sequence[Segment]
     for spec in specs:
@@ -185,19 +182,22 @@ def _check_vouched(item: pytest.Item, settings: Settings, key: Key) -> None:
             recording = named.load(named.key(spec.recording, item.path.resolve()))
             segments = recording.segments if recording else ()
         else:
-            segments = own.segments[number:]
+            segments = unnamed_segments[number:]
             number += 1
         if segments and segments[0].task == hide(spec.task):
             check_vouched(
                 segments[0],
                 spec.expect,
                 body_checks=spec.body_checks,
-                has_body=has_body,
+                has_body=not isinstance(item, TaskFileTest),
             )
 
 
-def _check_named(item: pytest.Item, settings: Settings) -> None:
-    named = _named(item, settings)
+def _check_named_recordings(item: pytest.Item, settings: Settings) -> None:
+    """Raise RecordingError if a named recording is missing, SettingsError if it has
+    another task or other claims.
+    """
+    named = _named_recordings(item, settings)
     hide = secrets_of(item.config).hide
     for spec in state_of(item).marked.specs:
         if not spec.recording:
@@ -206,7 +206,9 @@ def _check_named(item: pytest.Item, settings: Settings) -> None:
         recording = named.load(key)
         task = hide(spec.task)
         if recording and settings.record != "accept":
-            claims = None if spec.body_checks else [*map(hide, spec.expect)]
+            claims = None
+            if not spec.body_checks:
+                claims = [hide(claim) for claim in spec.expect]
             check_use(key, recording.segments[0], task, claims)
         elif recording is None and settings.record in ("replay", "accept"):
             raise RecordingError(KeptRecording(key, None).format_missing(task, 0))
@@ -217,15 +219,14 @@ def check_judge(
     settings: Settings,
     judge: Judge | None,
 ) -> None:
-    """Raise SettingsError if a task of the markers has no judge, so that no task is
-    performed in vain.
-    """
+    """Raise SettingsError if a task of the markers has no judge, before it is run."""
     state = state_of(item)
-    judged = [spec for spec in state.marked.specs if not spec.body_checks]
-    if not judged or state.rehearsal:
+    judged_specs = [spec for spec in state.marked.specs if not spec.body_checks]
+    if not judged_specs or state.rehearsal:
         return
     key = key_of(item, markers.declared_secrets(item))
     has_judge = judge is not None or bool(providers.judge_of(settings))
+    # Without a judge, no model continues a replay, so a planner does not count.
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
     if recording:
@@ -233,13 +234,13 @@ def check_judge(
             _check_recorded_ends(item, recording)
         return
     if settings.record in ("replay", "accept"):
-        return
+        return  # The first run reports that the recording is missing.
     if not has_judge:
-        problem = NO_JUDGE.format(judged[0].task, _UNRECORDED)
+        problem = NO_JUDGE.format(judged_specs[0].task, _UNRECORDED)
         hint = move_hint(item, key)
         raise SettingsError(f"{problem} {hint}" if hint else problem)
     if judge is None:
-        providers.build_judge(settings)  # raises KeyMissing
+        providers.build_judge(settings)  # Raises KeyMissing.
 
 
 def _check_recorded_ends(item: pytest.Item, recording: Recording) -> None:
@@ -255,7 +256,7 @@ def _check_recorded_ends(item: pytest.Item, recording: Recording) -> None:
             raise SettingsError(NO_JUDGE.format(spec.task, problem))
 
 
-def recorded_test_of(
+def _recorded_test(
     item: pytest.Item,
     settings: Settings,
     planner: Planner,
@@ -264,10 +265,8 @@ def recorded_test_of(
     desktop: Desktop,
 ) -> RecordedTest | None:
     """Return the test with its recording; None if it is neither replayed nor recorded.
-    Raises RecordingError.
 
-    `secrets` are those that the test declares. Without a judge nothing is healed,
-    unless the user chose the mode and the test's body checks.
+    `secrets` are those that the test declares. Raises RecordingError.
     """
     state = state_of(item)
     key = key_of(item, secrets)
@@ -279,55 +278,54 @@ def recorded_test_of(
             rehearsal=state.rehearsal,
             redacts=redacts,
             circumstances=Circumstances(desktop),
-            named=_named(item, settings),
+            named=_named_recordings(item, settings),
         )
+
     no_model = _why_no_model(item, key, settings, planner, judge)
     mode = _mode(key, settings, has_planner=not no_model)
-    reviewed = None
     typed_secrets = {**secrets_of(item.config).from_options, **secrets}
+    reviewed = None
     if settings.record == "accept":
-        reviewed = _reviewed(item, settings, typed_secrets, desktop, no_model)
+        reviewed = _reviewed_test(item, settings, typed_secrets, desktop, no_model)
     show = None
     if mode == "manual":
         show = users.show_of(item, settings, typed_secrets, desktop)
-    left_over = ""
+
+    hint = ""
     if settings.record != "off" and settings.record not in ALWAYS_WRITES:
-        left_over = move_hint(item, key)
-    if left_over and mode != "replay":
-        warnings.warn(left_over, stacklevel=2)
+        hint = move_hint(item, key)
+    if hint and mode != "replay":
+        warnings.warn(hint, stacklevel=2)
     if mode == "off":
         return None
+
     remedy = RECORD_IT
     if state.marked.overruled == "off":
         remedy = TAKE_OUT + RECORD_IT
+    if hint:
+        remedy = f"{remedy}. {hint}"
     recorded_test = RecordedTest(
         key,
         mode,
         show,
         reviewed=reviewed,
         redacts=redacts,
-        circumstances=Circumstances(
-            desktop,
-            settings,
-            state.follows,
-            remedy=f"{remedy}. {left_over}" if left_over else remedy,
-        ),
-        named=_named(item, settings),
+        circumstances=Circumstances(desktop, settings, state.follows, remedy=remedy),
+        named=_named_recordings(item, settings),
     )
     if redacts and not recorded_test.redacts:
-        text = NOT_REDACTED.format(key.path, AGAIN)
+        text = _NOT_REDACTED.format(key.path, AGAIN)
         warnings.warn(text, stacklevel=2)
     return recorded_test
 
 
-def _named(item: pytest.Item, settings: Settings) -> NamedRecordings:
-    """Return where the test finds named recordings."""
-    again = settings.rerecord
-    if state_of(item).rehearsal:
-        again = ()
+def _named_recordings(item: pytest.Item, settings: Settings) -> NamedRecordings:
+    """Return the named recordings that the test finds."""
     config = item.config
     return NamedRecordings(
-        config.rootpath.resolve(), again, config.stash.get(costs.ACCOUNT, None)
+        config.rootpath.resolve(),
+        again=() if state_of(item).rehearsal else settings.rerecord,
+        session_dir=config.stash.get(costs.ACCOUNT, None),
     )
 
 
@@ -338,32 +336,35 @@ def _why_no_model(
     planner: Planner,
     judge: Judge | None,
 ) -> str:
-    """Return why no model can perform the tasks, or continue its replay; "" if one can.
+    """Return why no model can perform the tasks, or continue their replay; "" if one
+    can.
 
-    A judge is needed to continue a replay, unless the user chose the mode and the
-    test's body checks.
+    To continue a replay, a judge is needed too, unless the user has set the mode and
+    all tasks have `expect=None`.
     """
     if isinstance(planner, NoPlanner):
         return str(planner.why) if settings.planner else NO_MODEL
-    is_judged = judge is not None or bool(providers.judge_of(settings))
-    if is_judged or not key.path.exists():
+    has_judge = judge is not None or bool(providers.judge_of(settings))
+    if has_judge or not key.path.exists():
         return ""
     specs = state_of(item).marked.specs
-    all_by_body = bool(specs) and all(spec.body_checks for spec in specs)
-    if settings.record and all_by_body:
+    body_checks_all = bool(specs) and all(spec.body_checks for spec in specs)
+    if settings.record and body_checks_all:
         return ""
-    return NO_JUDGE_TO_CONTINUE
+    return _NO_JUDGE_TO_CONTINUE
 
 
-def _reviewed(
+def _reviewed_test(
     item: pytest.Item,
     settings: Settings,
     secrets: Mapping[str, str],
     desktop: Desktop,
     no_model: str,
 ) -> ReviewedTest:
-    """Return the test with its reviewer for `--vnc-record=accept`, who may also
-    continue by hand at the page. `no_model` is why no model can continue.
+    """Return the test with its reviewer for `--vnc-record=accept`.
+
+    At the page, the reviewer may also continue by hand. `no_model` is the reason why no
+    model can continue, if any.
     """
     reviewer = item.config.stash.get(_REVIEWER, None)
     if reviewer is None:
@@ -388,19 +389,22 @@ def agent_of_test(
     judge: Judge | None,
     functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
-    """Yield the agent of the requesting test. Raises the error of the first check that
-    failed outside the test's call.
+    """Yield the agent of the requesting test.
+
+    Raises ProductFailed or Inconclusive for soft checks that were not met outside the
+    test's call, such as in a fixture.
     """
-    # where no program was started that it could be imported beside
+    # A desktop with a program has imported it while the program started.
     leasing.import_engine()
     item = request.node
     config = item.config
     state = state_of(item)
     secrets = secrets_of(config)
     declared = markers.declared_secrets(item)
+
     settings = absolute_files(settings, config.invocation_params.dir)
     state.settings = settings
-    state.recorded_test = recorded_test_of(
+    state.recorded_test = _recorded_test(
         item,
         settings,
         planner,
@@ -413,17 +417,8 @@ def agent_of_test(
     account = config.stash.get(costs.ACCOUNT, None)
     ledger = Ledger(account) if account else None
     state.budget = build.build_budget(settings, ledger)
-    observers: list[RunObserver] = [ItemObserver(item)]
-    observers += terminal.open_line(item)
-    is_replayed = state.recorded_test and state.recorded_test.mode == "replay"
-    if is_replayed and not state.rehearsal:
-        observers.append(config.stash[PRESTART])
-    desk: DeskPlugin | None = config.pluginmanager.get_plugin("vnc_use_ui")
-    watcher = None
-    if desk and not state.rehearsal:
-        watcher = desk.watcher_of(item)
-        observers.append(watcher)
     settings = leasing.settings_at(settings, desktop.server)
+
     all_secrets = credentials.build_secrets(
         settings,
         {**secrets.from_options, **declared},
@@ -437,9 +432,20 @@ def agent_of_test(
         desktop=desktop,
         recorded_test=state.recorded_test,
     )
+
+    observers: list[RunObserver] = [ItemObserver(item), *terminal.open_line(item)]
+    is_replayed = state.recorded_test and state.recorded_test.mode == "replay"
+    if is_replayed and not state.rehearsal:
+        observers.append(config.stash[PRESTART])
+    desk: DeskPlugin | None = config.pluginmanager.get_plugin("vnc_use_ui")
+    watcher = None
+    if desk and not state.rehearsal:
+        watcher = desk.watcher_of(item)
+        observers.append(watcher)
     state.video = video_of(settings, state.attempt, connection)
     if state.video:
         observers.append(state.video)
+
     session = Session(
         settings,
         all_secrets,
@@ -461,15 +467,17 @@ def agent_of_test(
     secrets.add(credentials.ambient_secrets(settings, desktop.password))
     if desk and watcher:
         desk.watch(watcher, agent)
+
     yield agent
+
     try:
         ending.end_agent(state, agent)
     finally:
-        # pytest keeps the item to the session's end, and with it the screens
+        # pytest keeps the item until the session ends, and the agent has screens.
         state.agent = None
         if watcher:
             watcher.close()
         terminal.close_line(config)
         agent.close()
     if failure := agent.unmet():
-        raise failure  # of a check made outside the test's call
+        raise failure

@@ -1,4 +1,4 @@
-"""Override any of these fixtures in a conftest.py."""
+"""The fixtures of the plugin. Override any of them in a conftest.py."""
 
 # Every session loads this module, so each fixture imports what it needs only when a
 # test requests it.
@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from pytest_vnc_use.settings.settings import Settings
     from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
+_REPLAY_MODES = {"manual": "accept", "rewrite": "auto"}
+"""The mode that replays a recording with other values, by the mode that made it."""
+
 
 @pytest.fixture
 def _vnc_plugins(pytestconfig: pytest.Config) -> None:
-    """Register the plugins that a test with a desktop needs, before the fixtures that
-    they watch are set up.
+    """Register the plugins for tests with a desktop, before other fixtures are set up.
+
+    Each fixture that needs them requests this one, as a user may override the others.
     """
     from pytest_vnc_use.plugin.registration import register_plugins
 
@@ -35,27 +39,27 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
 
     Override to change them in code.
 
-    Only `--vnc-record=replay` on the command line is stronger than the marker's
-    `record`. Of several markers, the settings that all of them share count; a setting
-    of only one marker holds for its task.
+    Of the command line, only `--vnc-record=replay` overrides a marker. If a test has
+    several markers, these are the settings on which all agree; a setting of one marker
+    applies to its task.
     """
     from pytest_vnc_use.plugin import markers, options, reruns, state
     from pytest_vnc_use.settings.layers import merge
 
-    agreed = markers.agreed(state.state_of(request.node).marked.specs)
-    settings = merge(
-        *options.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)")
-    )
-    follows = {"manual": "accept", "rewrite": "auto"}
-    if settings.record in follows and reruns.is_recorded(request.node):
-        return replace(settings, record=follows[settings.record])
+    specs = state.state_of(request.node).marked.specs
+    marker_layer = (markers.agreed(specs), lambda name: f"vnc_task({name}=…)")
+    settings = merge(*options.layers_of(request.config), marker_layer)
+    replay_mode = _REPLAY_MODES.get(settings.record)
+    if replay_mode and reruns.is_recorded_with_other_values(request.node):
+        return replace(settings, record=replay_mode)
     return settings
 
 
 @pytest.fixture
 def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
-    """Return the program under test, a command line or an argv. Override if a test has
-    to build the program first.
+    """Return the program under test, a command line or an argv.
+
+    Override if a test must build the program first.
     """
     return vnc_settings.app
 
@@ -63,7 +67,8 @@ def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
 @pytest.fixture
 def vnc_home(vnc_settings: Settings) -> str | Path:
     """Return the directory that is copied into the program's HOME, "" for an empty one.
-    Override if a test has to make it first.
+
+    Override if a test must create the directory first.
     """
     return vnc_settings.home
 
@@ -79,9 +84,9 @@ def vnc_desktop(
     """Return the test's desktop, with `.server`, `.read_file(name)`, `.write_file(name,
     text)` and `.run(command)`.
 
-    With the scope `test` the desktop is only the test's, and is stopped or reset after
-    the test. With `module` or `session` it is kept as it is for the next test, unless
-    its program has ended or the next test needs another desktop.
+    With the scope `test`, the desktop is stopped or reset after the test. With `module`
+    or `session`, the next test gets it as it is, unless its program has ended or that
+    test needs another desktop.
     """
     from pytest_vnc_use.plugin import desktops
 
@@ -96,9 +101,9 @@ def vnc_functions(
     """Return Python functions that the model may call by name; docstring and type hints
     describe them.
 
-    These are the functions of the module `vnc_functions`. With `vnc_cdp` there are also
-    functions that read the browser's page. With `vnc_elements` there is one that lists
-    the elements that programs show.
+    They come from the module that the setting `vnc_functions` names. With `vnc_cdp`,
+    other functions read the browser's page; with `vnc_elements`, one lists the elements
+    that programs show.
     """
     if not (vnc_settings.cdp or vnc_settings.elements or vnc_settings.functions):
         return ()
@@ -114,8 +119,9 @@ def vnc_planner(
     vnc_settings: Settings,
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Planner:
-    """Return the planner, which decides what to do. Override to plan with something
-    else than the configured model.
+    """Return the planner, which decides what to do.
+
+    Override to plan with something other than the configured model.
     """
     from pytest_vnc_use.plugin import agents
 
@@ -128,8 +134,9 @@ def vnc_judge(
     request: pytest.FixtureRequest,
     vnc_settings: Settings,
 ) -> Judge | None:
-    """Return the judge of claims; None for the judge that the settings name. Override
-    to judge with something else.
+    """Return the judge of claims; None for the judge that the settings name.
+
+    Override to judge with something else.
     """
     from pytest_vnc_use.plugin import agents
 
@@ -137,19 +144,21 @@ def vnc_judge(
 
 
 @pytest.fixture
-def _vnc_judged(
+def _vnc_checks(
     request: pytest.FixtureRequest,
     vnc_settings: Settings,
     vnc_judge: Judge | None,
 ) -> None:
-    """Reject tasks without a judge before a desktop is set up: pytest_itemcollected
-    puts this fixture first.
+    """Check the recording and the judge of a test with tasks before it has a desktop.
+
+    No test requests this fixture: `pytest_itemcollected` inserts it.
     """
     from pytest_vnc_use.plugin import agents
 
     if not vnc_settings.server:
-        # a missing desktop is reported before a missing judge, unless a fixture of the
-        # user gives one; pytest has no public name for the definitions of a fixture
+        # The built-in `vnc_desktop` reports the missing server, which a user should see
+        # before a missing judge. An override needs no server; whether there is one,
+        # only a private name of pytest shows.
         manager = request._fixturemanager
         definitions = manager.getfixturedefs("vnc_desktop", request.node) or ()
         if len(definitions) == 1:
@@ -172,7 +181,7 @@ def vnc_agent(
     `saw`), reads values (`extract`).
 
     It also takes a `screenshot` and performs input: `click`, `type_text`, `key`,
-    `scroll`, `drag`. A task that does not end as done, or is judged not to be, fails
+    `scroll`, `drag`. A task that does not end as done, or is judged as not done, fails
     the test.
     """
     from pytest_vnc_use.plugin import agents

@@ -1,7 +1,7 @@
-"""The options of the command line and of ini files, and the settings of a session that
-they and variables make.
+"""The options of the plugin, and the layers of settings that a session reads from them
+and from environment variables.
 
-Every session loads this module, so it imports what reads settings only where one may be
+Every session loads this module, so it imports what reads settings only if one may be
 set.
 """
 
@@ -32,30 +32,27 @@ SECRET_HELP = (
     "Secret: NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND; repeatable"
 )
 _LAYERS: pytest.StashKey[Sequence[Layer]] = pytest.StashKey()
-"""The layers of settings of a session, weakest first, each with a function that names a
-setting in that layer.
-"""
+"""The layers of settings of a session, weakest first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add each setting as an ini option, and some as options too."""
+    """Add an ini option for each setting, and a command-line option for some."""
     group = parser.getgroup(
         "vnc-use",
         "tests over VNC (pytest-vnc-use); what a project sets once is an ini option",
     )
     for name, field in FIELDS.items():
-        about = field.metadata["help"] + _shown_default(field.default)
-        metavar = field.metadata["metavar"]
-        if not metavar:
-            parser.addini(f"vnc_{name}", about, default=None)
-            continue
-        group.addoption(
-            option_name(name),
-            dest=f"vnc_{name}",
-            metavar=metavar,
-            help=about,
-        )
-        parser.addini(f"vnc_{name}", f"As {option_name(name)}", default=None)
+        help_text = field.metadata["help"] + _format_default(field.default)
+        ini_help = help_text
+        if name in OPTIONS:
+            group.addoption(
+                option_name(name),
+                dest=f"vnc_{name}",
+                metavar=field.metadata["metavar"],
+                help=help_text,
+            )
+            ini_help = f"As {option_name(name)}"
+        parser.addini(f"vnc_{name}", ini_help, default=None)
     group.addoption(
         "--vnc-ui",
         dest="vnc_ui",
@@ -76,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def _shown_default(value: object) -> str:
+def _format_default(value: object) -> str:
     if value in ("", (), None):
         return ""
     if isinstance(value, tuple):
@@ -87,8 +84,8 @@ def _shown_default(value: object) -> str:
 
 
 def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
-    """Return the texts of the session's secrets, each with its option, and the
-    directory where its paths begin.
+    """Return the session's secrets as they are written, each with its option and the
+    base directory of its paths.
     """
     sources = []
     for text in config.getini("vnc_secrets"):
@@ -106,48 +103,58 @@ def read_layers(config: pytest.Config) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         _reject_unknown(config, getattr(config, "inicfg", ()))
-        in_ini = {name: _ini(config, name) for name in FIELDS}
+        ini_values = {name: _ini_value(config, name) for name in FIELDS}
     options = {name: config.getoption(f"vnc_{name}", None) for name in OPTIONS}
     has_secrets = bool(secret_sources(config))
     has_variables = any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
-    if not (has_secrets or has_variables or _sets(in_ini) or _sets(options)):
+    if not (has_secrets or has_variables or _sets(ini_values) or _sets(options)):
         return False
     from pytest_vnc_use.errors import SettingsError
     from pytest_vnc_use.settings.fallbacks import fallback_layer, strongest_value
     from pytest_vnc_use.settings.layers import absolute_text, environment_layer
     from pytest_vnc_use.settings.variables import VARIABLES, use_env_file
 
+    # pytest's ini values include those of `-o`, which have a layer of their own.
     overrides = _overrides(config)
-    in_files: dict[str, object] = {}
-    for name, value in in_ini.items():
+    file_values: dict[str, object] = {}
+    for name, value in ini_values.items():
         if name in overrides:
             continue
         if value and isinstance(value, str):
             value = absolute_text(name, value, config.rootpath)
-        in_files[name] = value
-    layers: list[Layer] = [
-        (in_files, lambda name: f"ini option vnc_{name}"),
-        environment_layer(os.environ),
+        file_values[name] = value
+    ini_layer: Layer = (file_values, lambda name: f"ini option vnc_{name}")
+    command_line: list[Layer] = [
         (overrides, lambda name: f"-o vnc_{name}"),
         (options, option_name),
     ]
-    env_file = strongest_value("env_file", layers)
+
+    env_file = strongest_value(
+        "env_file", [ini_layer, environment_layer(os.environ), *command_line]
+    )
     if env_file:
         try:
             restore = use_env_file(env_file, config.rootpath)
         except SettingsError as exc:
             raise pytest.UsageError(str(exc)) from exc
         config.add_cleanup(restore)
-    # with the variables of that file
-    layers[1] = environment_layer(VARIABLES)
+    # From here on, VARIABLES includes the variables of that file.
     _reject_misspelt(VARIABLES)
+    layers = [ini_layer, environment_layer(VARIABLES), *command_line]
     layers.insert(0, fallback_layer(layers))
     config.stash[_LAYERS] = layers
-    return has_secrets or any(_sets(layer) for layer, _ in layers)
+    return has_secrets or any(_sets(values) for values, _ in layers)
 
 
-def _sets(layer: Mapping[str, object]) -> bool:
-    return any(value is not None for value in layer.values())
+def layers_of(config: pytest.Config) -> Sequence[Layer]:
+    """Return the layers of settings of the session, weakest first; none if nothing is
+    set.
+    """
+    return config.stash.get(_LAYERS, ())
+
+
+def _sets(values: Mapping[str, object]) -> bool:
+    return any(value is not None for value in values.values())
 
 
 def _overrides(config: pytest.Config) -> dict[str, object]:
@@ -161,67 +168,57 @@ def _overrides(config: pytest.Config) -> dict[str, object]:
     return overrides
 
 
-def _reject_unknown(config: pytest.Config, in_file: Iterable[str]) -> None:
-    """Raise UsageError for an ini option with our prefix that no plugin has: pytest
-    would only warn.
+def _reject_unknown(config: pytest.Config, names: Iterable[str]) -> None:
+    """Raise UsageError for an ini option with the prefix `vnc_` that no plugin has:
+    pytest would only warn.
     """
     known = [f"vnc_{field}" for field in FIELDS]
-    for name in in_file:
+    for name in names:
         if not name.startswith("vnc_") or name in (*known, "vnc_secrets"):
             continue
         try:
-            config.getini(name)  # pytest-vnc has some too
+            # Other plugins, such as pytest-vnc, use the prefix too.
+            config.getini(name)
         except ValueError as exc:
             remedy = "`pytest --help` lists them"
-            if near := _nearest(name, known, 0.8):
-                remedy = f"Did you mean {near}?"
+            if nearest := _nearest(name, known, 0.8):
+                remedy = f"Did you mean {nearest}?"
             raise pytest.UsageError(f"unknown ini option {name}. {remedy}") from exc
 
 
 def _reject_misspelt(variables: Iterable[str]) -> None:
-    """Raise UsageError for an environment variable whose name is nearly one of ours.
-    Others with our prefix belong to the user.
+    """Raise UsageError for a variable whose name is nearly that of a setting. Other
+    variables with the prefix belong to the user.
     """
-    known = [*map(variable_of, FIELDS)]
+    known = [variable_of(field) for field in FIELDS]
     for name in variables:
         if not name.startswith(ENVIRONMENT_PREFIX) or name in known:
             continue
-        if near := _nearest(name, known, 0.9):
+        if nearest := _nearest(name, known, 0.9):
             raise pytest.UsageError(
-                f"unknown environment variable {name}. Did you mean {near}?"
+                f"unknown environment variable {name}. Did you mean {nearest}?"
             )
 
 
-def _nearest(
-    name: str,
-    names: Sequence[str],
-    likeness: float,
-) -> str:
+def _nearest(name: str, names: Sequence[str], cutoff: float) -> str:
+    """Return the most similar of the names; "" if none is similar enough."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, names, n=1, cutoff=likeness)
-    return "".join(near)
+    return "".join(get_close_matches(name, names, n=1, cutoff=cutoff))
 
 
-def _ini(config: pytest.Config, name: str) -> object:
-    """Return an ini option, also one of a native type of TOML: no type of pytest's
-    options takes them all.
-    """
+def _ini_value(config: pytest.Config, name: str) -> object:
+    """Return the value of an ini option, which in TOML may have a native type."""
     try:
         return config.getini(f"vnc_{name}")
     except (TypeError, pytest.UsageError):
-        # pytest accepts only text for an option without a type
+        # pytest accepts only text for an option without a type, and no type of its
+        # options accepts all native ones.
         tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
         assert config.inipath is not None
         tables = tomllib.loads(config.inipath.read_text(encoding="utf-8"))
-        tool = tables.get("tool", {})
-        native = {**tool.get("pytest", {}), **tables.get("pytest", {})}
+        # pyproject.toml has [tool.pytest], pytest.toml has [pytest].
+        in_pyproject = tables.get("tool", {}).get("pytest", {})
+        native = {**in_pyproject, **tables.get("pytest", {})}
         value: object = native.get(f"vnc_{name}")
         return value
-
-
-def layers_of(config: pytest.Config) -> Sequence[Layer]:
-    """Return the layers of settings of the session, weakest first; none where nothing
-    is set.
-    """
-    return config.stash.get(_LAYERS, ())

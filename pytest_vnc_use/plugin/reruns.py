@@ -1,11 +1,10 @@
-"""Tests that run again in one session: with a new recording, to rehearse it; and by
-hand, each time that a user undoes a step.
+"""Rerun a test within its session: to rehearse its new recording, and each time that a
+user undoes a step.
 
-Each attempt has an item of its own, made as the collected one was, so nothing is left
-on an item that a later attempt, or another plugin, would find there. pytest's own
-protocol runs it, as pytest-rerunfailures does. A rehearsal runs at the end of the
-teardown of its test, so the test's last report includes its results; it has no reports
-of its own.
+Each attempt runs a new item, created as the collected one was, so it finds nothing that
+an earlier attempt, or another plugin, has left on one. pytest's protocol runs it, as in
+pytest-rerunfailures. A rehearsal runs at the end of its test's teardown, so the test's
+last report includes the results; the rehearsal itself is not reported.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pluggy
 import pytest
 
-# What is private in pytest, and has no public name:
-# - `runtestprotocol` runs a test's phases. The hook `pytest_runtest_protocol` would also
-#   call the plugins that report or rerun a test. pytest-rerunfailures uses it too.
-# - `Function._fixtureinfo` knows the parameters' values, which are found only where the
-#   test is collected. pytest-asyncio makes an item of another with it too.
-# - `failed_subtests_key` counts failures by the test's id, which all attempts share:
-#   pytest would fail the test for those of attempts that are not reported.
+# These names of pytest are private, and have no public counterpart:
+# - `runtestprotocol` runs a test's phases. The hook `pytest_runtest_protocol` would
+#   also call the plugins that report or rerun a test. pytest-rerunfailures uses it too.
+# - `Function._fixtureinfo` has the values of the parameters, which are known only when
+#   the test is collected. pytest-asyncio copies items with it too.
+# - `failed_subtests_key` counts failed subtests by test id, which all attempts share:
+#   pytest would fail the test for subtests of unreported attempts.
 from _pytest.runner import runtestprotocol
 
 from pytest_vnc_use import clock
@@ -56,51 +55,50 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import Drift, Region
 
 _FRESH_SERVERS = ("qt", "xvnc")
-"""The servers that are started here, beside containers."""
+"""The kinds of server that are started for a test, beside containers."""
 UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
-"""The tasks that the user has performed in this attempt, without the steps that they
-have undone.
+"""Set once the user undoes steps: the tasks of this attempt without those steps, which
+the next attempt repeats.
 """
 REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
-"""The tasks of the previous attempt, to be repeated."""
-RECORDED = pytest.StashKey[set[str]]()
-"""The tests that the session has recorded, without parameters that are values."""
-_RESET_STATE = (
+"""The tasks of the previous attempt that this one repeats."""
+_RECORDED = pytest.StashKey[set[str]]()
+"""The tests that the session has recorded, as `_authored_id` names them."""
+_RESET_ADVICE = (
     "the test passed when it was recorded, but not the next time: reset what it leaves"
     " behind, in a fixture"
 )
-_IN_REHEARSAL = (
+_REHEARSAL_ADVICE = (
     (
         "A replay types faster than a user: accept what the program shows then, or let"
         " the task wait for it."
     ),
     "If an earlier run caused it, reset it in a fixture.",
 )
-_SAY_PLACES = (
+_VALUES_ADVICE = (
     "run the test with other values and --vnc-record=accept, and answer at each"
     " difference that it shows a value"
 )
 Timer = tuple[pytest.Item, Any]
 """A timer of pytest-timeout: its item, and its settings."""
 _TIMER = pytest.StashKey[Timer]()
-"""The timer that runs now, in the stash of the config."""
+"""The running timer, in the stash of the config."""
 
 
 class _AttemptItem(pytest.Function):
-    """An item for one more attempt at a test. Its reports, and those of its subtests,
-    are in `reports`, and reach no plugin.
-    """
+    """An item for one attempt at a test, whose reports no plugin receives."""
 
     reports: list[pytest.TestReport]
+    """Its reports, and those of its subtests."""
 
     @property
     def ihook(self) -> pluggy.HookRelay:
-        """The hooks of the test."""
-        return cast("pluggy.HookRelay", _Hooks(super().ihook, self.reports))
+        """The hooks of the test, but for its reports."""
+        return cast("pluggy.HookRelay", _CollectingHooks(super().ihook, self.reports))
 
 
-class _Hooks:
-    """The hooks of a test, except that its reports go only to `reports`."""
+class _CollectingHooks:
+    """The hooks of a test, except that its reports are only added to `reports`."""
 
     def __init__(
         self,
@@ -114,12 +112,14 @@ class _Hooks:
         return getattr(self._hooks, name)
 
     def pytest_runtest_logreport(self, *, report: pytest.TestReport) -> None:
-        """Keep the report of the test, or of a subtest."""
+        """Collect a report of the test, or of a subtest."""
         self._reports.append(report)
 
 
-def _attempt_at(item: pytest.Function) -> _AttemptItem:
-    """Return a new item for the test of another, as it was collected."""
+def _new_attempt(item: pytest.Function) -> _AttemptItem:
+    """Return a new item for the test of `item`, as it was collected."""
+    # The collected item may be of another plugin's class. In the mode `manual`, the item
+    # to rehearse is an attempt already.
     kind: Any = type(item)
     if not isinstance(item, _AttemptItem):
         kind = type(_AttemptItem.__name__, (_AttemptItem, kind), {})
@@ -130,7 +130,7 @@ def _attempt_at(item: pytest.Function) -> _AttemptItem:
         "keywords": item.keywords,
         "originalname": item.originalname,
     }
-    if item.cls is None:  # each test has a separate instance of the class
+    if item.cls is None:  # A method needs a new instance of its class.
         arguments["callobj"] = item.obj
     attempt: _AttemptItem = kind.from_parent(item.parent, **arguments)
     attempt.reports = []
@@ -140,16 +140,22 @@ def _attempt_at(item: pytest.Function) -> _AttemptItem:
     return attempt
 
 
+def _forget_subtests(attempt: _AttemptItem) -> None:
+    """Make pytest forget the failed subtests of an unreported attempt."""
+    failed_subtests: Any = attempt.config.stash.get(failed_subtests_key, {})
+    key = getattr(attempt, "id", attempt.nodeid)
+    failed_subtests.pop(key, None)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(
     item: pytest.Item,
     nextitem: pytest.Item | None,
 ) -> bool | None:
-    """Where a user acts at the page, rerun a test on a fresh desktop each time that
-    they undo steps.
+    """Rerun a test in which a user acts, each time that they undo steps.
 
-    The user's other steps are repeated. Only the last attempt is reported, and leaves
-    run directories, but for one that has the draft.
+    The next attempt repeats their other steps on a fresh desktop. Only the last attempt
+    is reported. Run directories of earlier ones are removed, unless one has the draft.
     """
     mode = item.config.stash[SETTINGS].record
     has_page = item.config.pluginmanager.has_plugin("vnc_use_ui")
@@ -159,7 +165,7 @@ def pytest_runtest_protocol(
     if not isinstance(item, pytest.Function):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    attempt = _attempt_at(item)
+    attempt = _new_attempt(item)
     undone_runs: list[Path] = []
     try:
         runtestprotocol(attempt, nextitem=nextitem)
@@ -167,10 +173,10 @@ def pytest_runtest_protocol(
             undone = attempt.stash[UNDONE]
             _forget_subtests(attempt)
             undone_runs += state_of(attempt).runs or ()
-            attempt = _attempt_at(item)
+            attempt = _new_attempt(item)
             attempt.stash[REPEATED] = undone
             runtestprotocol(attempt, nextitem=nextitem)
-    finally:  # after Ctrl-C too: the summary then says which test did not end
+    finally:  # After Ctrl-C too, so that the summary names the interrupted test.
         for run in undone_runs:
             if not (run / DRAFT_FILE).exists():
                 shutil.rmtree(run, ignore_errors=True)
@@ -181,7 +187,7 @@ def pytest_runtest_protocol(
 
 
 def reused_desktop_reason(settings: Settings) -> str:
-    """Return why a rerun of a test would get no fresh desktop; "" if it gets one."""
+    """Return why a rerun would not get a fresh desktop; "" if it would."""
     if settings.scope != "test":
         return f"with --vnc-scope={settings.scope} no desktop is fresh"
     server = settings.server
@@ -192,20 +198,21 @@ def reused_desktop_reason(settings: Settings) -> str:
 
 def note_recorded(item: pytest.Item) -> None:
     """Note that the session has recorded a test."""
-    item.config.stash.setdefault(RECORDED, set()).add(_shared_test(item))
+    item.config.stash.setdefault(_RECORDED, set()).add(_authored_id(item))
 
 
-def is_recorded(item: pytest.Item) -> bool:
-    """Return whether the session has recorded the test with other values, so that this
-    recording is replayed and not made again.
+def is_recorded_with_other_values(item: pytest.Item) -> bool:
+    """Return whether the session has recorded the test with other values, which makes
+    this set of values a replay.
     """
     specs = state_of(item).marked.specs
     has_values = any(spec.value_names for spec in specs)
-    recorded = item.config.stash.get(RECORDED, set())
-    return has_values and _shared_test(item) in recorded
+    recorded = item.config.stash.get(_RECORDED, set())
+    return has_values and _authored_id(item) in recorded
 
 
-def _shared_test(item: pytest.Item) -> str:
+def _authored_id(item: pytest.Item) -> str:
+    """Return the id that the test has with each set of values."""
     name, _ = authored_name(item)
     return f"{item.path}::{name}"
 
@@ -215,8 +222,8 @@ def rehearse(
     nextitem: pytest.Item | None,
     paths: Sequence[Path],
 ) -> None:
-    """Rehearse the recordings that the test has just written to `paths`, and note the
-    results on the test.
+    """Rehearse the recordings that the test has just written to `paths`, and add the
+    results to the test's state.
     """
     state = state_of(item)
     settings = state.settings
@@ -228,81 +235,53 @@ def rehearse(
         state.add_note("rehearsal", f"not rehearsed: {reason}")
     elif is_rehearsed:
         try:
-            _replay(item, nextitem, paths, settings, figures)
+            _run_rehearsals(item, nextitem, paths, settings, figures)
         except (OSError, VncUseError) as exc:
             state.add_note("rehearsal", f"not rehearsed to the end: {plain(str(exc))}")
         except KeyboardInterrupt:
-            # the test has passed, and is reported; then the session ends
+            # The test has passed, so it is reported before the session ends.
             item.session.shouldstop = "Ctrl-C in a rehearsal"
             state.add_note("rehearsal", "not rehearsed to the end: Ctrl-C")
-    # Where one is recorded by hand, the next set is asked about its places.
-    is_asked = settings.record == "manual" and nextitem and is_recorded(nextitem)
-    if not is_asked and all(rehearsal.repeated for rehearsal in figures):
-        figures += _unknown_places(paths)
+    # The next parameter set may replay a manual recording, and then asks the user where
+    # the screen shows the values.
+    is_manual = settings.record == "manual"
+    asks_next = is_manual and nextitem and is_recorded_with_other_values(nextitem)
+    if not asks_next and all(rehearsal.repeated for rehearsal in figures):
+        figures += _unlocated_values(paths)
     if figures:
         state.rehearsed.figures = to_json(figures)
         state.add_note("rehearsal", _summary(figures))
 
 
-def _unknown_places(paths: Sequence[Path]) -> list[RehearsalFigures]:
-    """Return what is left to do where a recording has values of which no user has
-    stated where they show: a rehearsal has the recorded ones.
-    """
-    # numpy, which the test's agent has imported
-    from pytest_vnc_use.recordings.store import read_recording
-    from pytest_vnc_use.recordings.values import places_unknown
-
-    names: dict[str, None] = {}
-    for path in paths:
-        with suppress(OSError, VncUseError):  # another process may have removed it
-            names |= dict.fromkeys(places_unknown(read_recording(path)))
-    if not names:
-        return []
-    values = ", ".join(map(repr, names))
-    problem = f"no user has stated yet where the screen shows the values {values}"
-    return [RehearsalFigures(0, repeated=False, problem=problem, advice=_SAY_PLACES)]
-
-
-def _summary(figures: Sequence[RehearsalFigures]) -> str:
-    """Return the note on all rehearsals of a test."""
-    last = figures[-1]
-    if not last.number:
-        return f"did not repeat: {last.problem}"
-    if not last.repeated:
-        return f"did not repeat, in rehearsal {last.number}: {last.problem}"
-    if last.number == 1:
-        return "repeated in 1 rehearsal"
-    return f"repeated in {last.number} rehearsals"
-
-
-def _replay(
+def _run_rehearsals(
     item: pytest.Function,
     nextitem: pytest.Item | None,
     paths: Sequence[Path],
     settings: Settings,
     figures: list[RehearsalFigures],
 ) -> None:
-    """Replay the recordings as often as the settings say, or until one does not repeat;
-    write the learnt variants.
+    """Replay the recordings as often as the settings state, or until one fails to
+    repeat. Then write the learnt variants.
 
-    Raises RecordingError, RunDirectoryUnwritable, OSError.
+    The figures of each rehearsal are added to `figures`, so that those of earlier ones
+    remain if one raises RecordingError, RunDirectoryUnwritable or OSError.
     """
-    # numpy, which the test's agent has imported
+    # These import numpy, as the test's agent has.
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import load, save
 
     rehearsed = state_of(item).rehearsed
     timer = item.config.stash.get(_TIMER, None)
-    is_shown = settings.record == "manual" or item.config.get_verbosity() >= 1
+    is_announced = settings.record == "manual" or item.config.get_verbosity() >= 1
     originals = {}
     for path in paths:
         original = load(path)
         assert original is not None
         originals[path] = original
-    written = {path: path.read_bytes() for path in originals}
+    original_bytes = {path: path.read_bytes() for path in originals}
     recordings = originals
     for number in range(1, settings.rehearse + 1):
-        if is_shown:
+        if is_announced:
             text = (
                 f"rehearsal {number} of {settings.rehearse}: the recording is replayed,"
                 " to see that it repeats"
@@ -310,56 +289,53 @@ def _replay(
             terminal.print_line(item.config, text)
         rehearsal = Rehearsal(recordings.values())
         started_at = clock.monotonic()
-        attempt = _attempt_at(item)
+        attempt = _new_attempt(item)
         state_of(attempt).rehearsal = rehearsal
-        reports = _run(attempt, nextitem, timer)
-        failed = _first_failure(attempt.reports, reports)
+        reports = _run_rehearsal(attempt, nextitem, timer)
         seconds = round(clock.monotonic() - started_at, 3)
-        runs = _runs_in(reports)
+
+        runs = _newest_runs(reports)
         for run in runs.values():
             rehearsed.runs.append({**run, "rehearsal": number})
         costs.add(rehearsed.costs, attached_to(reports[-1]))
-        directories = [Path(run) for run in runs]
+
+        failed = _first_failure(attempt.reports, reports)
         if failed:
-            problem = _problem(number, seconds, failed, directories, rehearsal)
-            figures.append(problem)
+            directories = [Path(run) for run in runs]
+            figures.append(
+                _failure_figures(number, seconds, failed, directories, rehearsal)
+            )
             rehearsed.unrepeated_runs = directories
             break
         repeated = RehearsalFigures(
             number,
             repeated=True,
-            learnt=tuple(map(_corners, rehearsal.regions)),
+            learnt=tuple(map(_format_region, rehearsal.regions)),
             seconds=seconds,
         )
         figures.append(repeated)
         recordings = {
             path: rehearsal.learnt(recording) for path, recording in recordings.items()
         }
+
     for path, recording in recordings.items():
-        # another process may have recorded it since
-        is_newest = path.read_bytes() == written[path]
+        # Another process may have recorded the test since.
+        is_newest = path.read_bytes() == original_bytes[path]
         if recording is not originals[path] and is_newest:
             save(path, recording)
 
 
-def _run(
+def _run_rehearsal(
     attempt: _AttemptItem,
     nextitem: pytest.Item | None,
     timer: Timer | None,
 ) -> list[pytest.TestReport]:
-    """Run a rehearsal, and return the reports on its phases."""
-    try:  # Ctrl-C may come at any time
+    """Run one rehearsal, and return the reports of its phases."""
+    try:  # Ctrl-C may come at any time.
         with _time_limit(attempt, timer):
             return runtestprotocol(attempt, nextitem=nextitem)
     finally:
         _forget_subtests(attempt)
-
-
-def _forget_subtests(attempt: _AttemptItem) -> None:
-    """Forget the failed subtests of an attempt that is not reported."""
-    failed_subtests: Any = attempt.config.stash.get(failed_subtests_key, {})
-    key = getattr(attempt, "id", attempt.nodeid)
-    failed_subtests.pop(key, None)
 
 
 @contextmanager
@@ -367,8 +343,8 @@ def _time_limit(
     attempt: _AttemptItem,
     timer: Timer | None,
 ) -> Iterator[None]:
-    """End the time limit of the test, if pytest-timeout has set one, and give the
-    rehearsal a new one.
+    """Replace the test's time limit, if pytest-timeout has set one, by a new one for
+    the rehearsal.
     """
     if timer is None:
         yield
@@ -385,35 +361,35 @@ def _time_limit(
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Note the timer that starts, because each rehearsal gets its own."""
+    """Store the timer, because each rehearsal gets a new one."""
     item.config.stash[_TIMER] = (item, settings)
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
-    """Note that the timer ends."""
+    """Remove the timer, which ends."""
     if _TIMER in item.config.stash:
         del item.config.stash[_TIMER]
 
 
 def _first_failure(
     all_reports: Sequence[pytest.TestReport],
-    reports: Sequence[pytest.TestReport],
+    phase_reports: Sequence[pytest.TestReport],
 ) -> pytest.TestReport | None:
-    """Return the first report on a phase of a rehearsal that is not a pass. A subtest
-    may be skipped.
+    """Return the first failure among all reports, or else the first report of a phase
+    that is not a pass. So a subtest may be skipped, but no phase.
     """
-    failed = [report for report in all_reports if report.failed]
-    if failed:
-        return failed[0]
-    for report in reports:
+    for report in all_reports:
+        if report.failed:
+            return report
+    for report in phase_reports:
         if not report.passed or hasattr(report, "wasxfail"):
             return report
     return None
 
 
-def _runs_in(reports: Sequence[pytest.TestReport]) -> Mapping[str, dict[str, Any]]:
-    """Return the figures of the runs of a test by their directories, the newest."""
+def _newest_runs(reports: Sequence[pytest.TestReport]) -> Mapping[str, dict[str, Any]]:
+    """Return the newest figures of each run in the reports, by run directory."""
     runs = {}
     for report in reports:
         for run in attached_to(report)["runs"]:
@@ -421,19 +397,19 @@ def _runs_in(reports: Sequence[pytest.TestReport]) -> Mapping[str, dict[str, Any
     return runs
 
 
-def _corners(region: Region) -> str:
+def _format_region(region: Region) -> str:
     return f"({region.left}, {region.top}) to ({region.right}, {region.bottom})"
 
 
-def _problem(
+def _failure_figures(
     number: int,
     seconds: float,
     failed: pytest.TestReport,
     runs: Sequence[Path],
     rehearsal: Rehearsal,
 ) -> RehearsalFigures:
-    """Return why a rehearsal failed, and the remedies, from its drift or from the report
-    that is not a pass.
+    """Return the figures of a rehearsal that did not repeat: its problem and remedies
+    are those of its drift, if any, or else of the failed report.
     """
     for run in runs:
         drift = _last_drift(run)
@@ -444,7 +420,7 @@ def _problem(
             number,
             repeated=False,
             problem=plain(drift.problem),
-            advice="\n".join([*rehearsal.remedies, *_IN_REHEARSAL]),
+            advice="\n".join([*rehearsal.remedies, *_REHEARSAL_ADVICE]),
             recorded=str(screens / f"{drift.recorded.digest}.png"),
             seen=str(screens / f"{drift.seen.digest}.png"),
             seconds=seconds,
@@ -456,7 +432,7 @@ def _problem(
         number,
         repeated=False,
         problem=plain(message),
-        advice=_RESET_STATE,
+        advice=_RESET_ADVICE,
         seconds=seconds,
     )
 
@@ -467,3 +443,34 @@ def _last_drift(run: Path) -> Drift | None:
         drifts = read_trace(run).drifts
         return drifts[-1] if drifts else None
     return None
+
+
+def _unlocated_values(paths: Sequence[Path]) -> list[RehearsalFigures]:
+    """Return a problem if no user has stated where the screen shows some values of the
+    recordings; else none. A rehearsal cannot find that out: its values are the same.
+    """
+    # These import numpy, as the test's agent has.
+    from pytest_vnc_use.recordings.store import read_recording
+    from pytest_vnc_use.recordings.values import places_unknown
+
+    names: dict[str, None] = {}
+    for path in paths:
+        with suppress(OSError, VncUseError):  # Another process may have removed it.
+            names |= dict.fromkeys(places_unknown(read_recording(path)))
+    if not names:
+        return []
+    values = ", ".join(map(repr, names))
+    problem = f"no user has stated yet where the screen shows the values {values}"
+    return [RehearsalFigures(0, repeated=False, problem=problem, advice=_VALUES_ADVICE)]
+
+
+def _summary(figures: Sequence[RehearsalFigures]) -> str:
+    """Return the result of all rehearsals of a test as one line."""
+    last = figures[-1]
+    if not last.number:
+        return f"did not repeat: {last.problem}"
+    if not last.repeated:
+        return f"did not repeat, in rehearsal {last.number}: {last.problem}"
+    if last.number == 1:
+        return "repeated in 1 rehearsal"
+    return f"repeated in {last.number} rehearsals"

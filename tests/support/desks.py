@@ -32,7 +32,7 @@ class Served:
         self.desk = Desk()
         self.server = DeskServer(self.desk)
         self.token = urlsplit(self.server.url).fragment
-        self.netloc = urlsplit(self.server.address).netloc
+        self.netloc = urlsplit(self.server.base_url).netloc
         self.links: list[Link] = []
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()

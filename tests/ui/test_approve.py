@@ -140,7 +140,7 @@ def test_waiting_run_is_answered_by_its_command(
     assert waiting.outcome is Outcome.WAITING
     (asked,) = WaitingRuns(tmp_path / "runs", [], "").questions().values()
     assert asked["reason"].startswith("no policy file is set")
-    served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
+    served.desk.waiting_runs = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
     cookie = served.cookie()
     with served.page(cookie) as page:
         assert received(page, "question")["task"] == "Buy apples"
@@ -166,7 +166,7 @@ def test_rule_is_shown_and_written_by_keyboard(
     violations: Callable[[Any], int],
 ) -> None:
     agent.run("Buy apples")
-    served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
+    served.desk.waiting_runs = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
     page = browser.new_page(viewport={"width": 360, "height": 740})
     page.goto(served.server.url)
     page.get_by_role("dialog").wait_for(timeout=1000 * WITHIN_S)

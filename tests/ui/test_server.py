@@ -50,7 +50,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.ui import server
 from pytest_vnc_use.ui.link import GONE, Link, Watcher
 from pytest_vnc_use.ui.runner import VARIABLE
-from pytest_vnc_use.ui.server import CLOSED, NO_PAGE, Desk, DeskServer
+from pytest_vnc_use.ui.server import NO_PAGE_OPEN, PAGE_CLOSED, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
 from support.forked_python import run_python
 from support.page_user import Page, read_url
@@ -512,7 +512,7 @@ def test_session_whose_desk_is_gone_says_so(
 
 
 def test_closed_page_answers_no_and_ends_pause(served: Served, tmp_path: Path) -> None:
-    served.desk.absent_s = 0.1
+    served.desk.page_wait_s = 0.1
     link = served.link()
     cookie = served.cookie()
     with served.page(cookie) as page, asking(link, tmp_path) as answers:
@@ -523,8 +523,8 @@ def test_closed_page_answers_no_and_ends_pause(served: Served, tmp_path: Path) -
         with link.asking(recorded.put, about="record", test="test_it"):
             received(page, "question")
             page.close()
-            assert answers.get(timeout=WITHIN_S) == Answer("no", CLOSED)
-            assert recorded.get(timeout=WITHIN_S)["text"] == CLOSED
+            assert answers.get(timeout=WITHIN_S) == Answer("no", PAGE_CLOSED)
+            assert recorded.get(timeout=WITHIN_S)["text"] == PAGE_CLOSED
         link.wait_while_paused("test_it")
 
 
@@ -535,13 +535,13 @@ def test_question_without_page_is_no_until_one_opens(
     cookie = served.cookie()
     unseen = threading.Event()
     link.on_unseen = unseen.set
-    served.desk.absent_s = 0.1
+    served.desk.page_wait_s = 0.1
     with asking(link, tmp_path) as answers:
-        assert answers.get(timeout=WITHIN_S) == Answer("no", NO_PAGE)
+        assert answers.get(timeout=WITHIN_S) == Answer("no", NO_PAGE_OPEN)
         assert unseen.is_set()
-    served.desk.absent_s = 600.0  # for which the next question does not wait
+    served.desk.page_wait_s = 600.0  # for which the next question does not wait
     with asking(link, tmp_path) as answers:
-        assert answers.get(timeout=WITHIN_S) == Answer("no", NO_PAGE)
+        assert answers.get(timeout=WITHIN_S) == Answer("no", NO_PAGE_OPEN)
     with served.page(cookie) as page, asking(link, tmp_path) as answers:
         send_answer(page, received(page, "question"), "accept")
         assert answers.get(timeout=WITHIN_S).kind == "accept"
@@ -550,7 +550,7 @@ def test_question_without_page_is_no_until_one_opens(
 def test_lost_connection_keeps_question(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "CLOSED_PAGE_S", 0.0)
+    monkeypatch.setattr(server, "CLOSED_PAGE_WAIT_S", 0.0)
     cookie = served.cookie()
     with asking(served.link(), tmp_path) as answers:
         with served.page(cookie) as lost:
