@@ -1,5 +1,5 @@
 """The draft of a recording by hand: what a user has done so far in the tasks of a test,
-kept in the run directory of its newest run.
+or at the gates of its replay, kept in the run directory of its newest run.
 
 Whatever stops the recording leaves `draft.json` there, with the screens that it names.
 It is written whole each time, once a step is finished: a text at the end may still
@@ -110,6 +110,7 @@ class _File:
     test: str
     kept_at: float
     tasks: tuple[_KeptTask, ...]
+    in_replay: bool = False
     format: Literal["pytest-vnc-use draft"] = "pytest-vnc-use draft"
     version: Literal[1] = 1
 
@@ -135,12 +136,19 @@ class Draft:
     """The draft of a test, as one attempt at its recording writes it.
 
     What an earlier attempt has left stays as it is until the user has repeated it, and
-    does more.
+    does more. `in_replay` is true for what they do at the gates of a replay.
     """
 
     def __init__(
-        self, runs_dir: Path, test: str, declared: Redactor, ambient: Redactor
+        self,
+        runs_dir: Path,
+        test: str,
+        declared: Redactor,
+        ambient: Redactor,
+        *,
+        in_replay: bool,
     ) -> None:
+        self.in_replay = in_replay
         self._runs_dir = runs_dir
         self._test = test
         self._declared = declared
@@ -169,7 +177,10 @@ class Draft:
         """
         for path in _drafts_of(self._runs_dir, self._test):
             with suppress(RunDirectoryError):
-                found = self._read(path)
+                file: _File = from_json(_File, read_json(path, "a draft"))
+                if file.in_replay != self.in_replay:
+                    continue
+                found = self._read(file, RunDirectory(path.parent))
                 return found if found.steps else None
         return None
 
@@ -185,6 +196,24 @@ class Draft:
         self._kept = []
         self.marked = ()
 
+    def begin_at(self, run_dir: Path, gate: str) -> None:
+        """Note the run of the replay that waits at a gate."""
+        numbers = {task.task: number for number, task in self._known.items()}
+        new = max(self._known, default=0) + 1
+        self.begin(run_dir, numbers.get(gate, new))
+
+    @property
+    def _known(self) -> dict[int, DoneTask]:
+        """What was done, and what is repeated, by its number."""
+        return {**self._repeats, **self._done}
+
+    def is_due(self, gate: str) -> bool:
+        """Return whether steps at a gate of a replay are still to be repeated."""
+        for number, task in self._repeats.items():
+            if task.task == gate:
+                return number not in self._done
+        return False
+
     def due(self, task: str, values: Mapping[str, str] | None = None) -> DoneTask:
         """Return what is repeated of the task that begins, with its values now.
 
@@ -193,7 +222,8 @@ class Draft:
         self._task = task
         self._values = values or {}
         new = DoneTask(self._number, task)
-        if not self._repeats:
+        is_new = self.in_replay and self._number not in self._repeats
+        if is_new or not self._repeats:
             return new
         due = self._repeats.get(self._number) or self._next()
         if (due.number, due.task) == (self._number, task):
@@ -262,7 +292,7 @@ class Draft:
 
     def _tasks(self) -> Iterator[DoneTask]:
         """Yield what was done, and what is to be repeated later, in order."""
-        tasks = {**self._repeats, **self._done}
+        tasks = self._known
         for number in sorted(tasks):
             if number in self._done or number > self._number:
                 yield tasks[number]
@@ -284,7 +314,7 @@ class Draft:
         except SettingsError:  # the end of the task reports it
             self._is_closed = True
             return
-        content = _File(self._test, clock.epoch(), tasks)
+        content = _File(self._test, clock.epoch(), tasks, self.in_replay)
         target = self._directory.path / DRAFT_FILE
         is_first = not target.exists()
         text = json.dumps(to_json(content), ensure_ascii=False)
@@ -323,7 +353,7 @@ class Draft:
         """Return the page's answer without secrets in what the user can write."""
         hide = self._hide
         hidden: dict[str, Any] = {}
-        for key in ("type", "kind", "is_done", "masks", "values"):
+        for key in ("type", "kind", "is_done", "masks", "values", "until", "stop"):
             if key in answer:
                 hidden[key] = answer[key]
         for key in ("verdicts", "corrected"):
@@ -338,10 +368,8 @@ class Draft:
         declared = self._declared.hide(str(text))
         return self._ambient.hide(declared)
 
-    def _read(self, path: Path) -> Found:
-        """Return a draft with its screens. Raises RunDirectoryError if it is damaged."""
-        file: _File = from_json(_File, read_json(path, "a draft"))
-        directory = RunDirectory(path.parent)
+    def _read(self, file: _File, directory: RunDirectory) -> Found:
+        """Return a draft with its screens, which are in a directory."""
         tasks = []
         problem = ""
         png = b""
@@ -444,19 +472,20 @@ def format_kept(runs_dir: Path, test: str) -> str:
     for path in _drafts_of(runs_dir, test):
         with suppress(RunDirectoryError):
             file: _File = from_json(_File, read_json(path, "a draft"))
-            return text_of_kept(sum(len(task.steps) for task in file.tasks))
+            count = sum(len(task.steps) for task in file.tasks)
+            return text_of_kept(count, in_replay=file.in_replay)
     return ""
 
 
-def text_of_kept(count: int) -> str:
+def text_of_kept(count: int, *, in_replay: bool) -> str:
     """Return how to continue a draft of `count` steps; "" for none."""
     if not count:
         return ""
     kept, them = ("step is", "it") if count == 1 else ("steps are", "them")
-    return (
-        f"{count} {kept} kept: run this test with --vnc-record=manual again to continue"
-        f" {them}"
-    )
+    how = "run this test with --vnc-record=manual again"
+    if in_replay:
+        how = "edit the recording again"
+    return f"{count} {kept} kept: {how} to continue {them}"
 
 
 def remove(runs_dir: Path, test: str, but: Path | None = None) -> None:

@@ -27,7 +27,6 @@ from pytest_vnc_use.plugin.observer import ItemObserver
 from pytest_vnc_use.plugin.prestart import PRESTART
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.renamed import key_of, move_hint
-from pytest_vnc_use.plugin.reruns import reused_desktop_reason
 from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.plugin.toml import TaskFileTest
 from pytest_vnc_use.plugin.video import video_of
@@ -376,8 +375,7 @@ def _reviewed_test(
         refused["hand"] = NO_PAGE
         return ReviewedTest(reviewer, item.nodeid, refused=refused)
     page_user = users.user_of(item, settings, secrets, desktop)
-    no_undo = reused_desktop_reason(settings)
-    user = users.UserInReplay(item, desk, page_user, no_undo)
+    user = users.UserInReplay(item, desk, page_user, settings)
     return ReviewedTest(reviewer, item.nodeid, refused=refused, user=user)
 
 

@@ -212,7 +212,7 @@ def _finish(
         state.add_note("unrecorded", _DROPPED)
     if finished.problem:
         _note_unwritten(state, recorded_test, finished.problem)
-    elif has_passed and finished.written and recorded_test.mode == "manual":
+    elif has_passed and finished.written:
         # numpy, which the test's agent has imported
         from pytest_vnc_use.demonstrate import draft
 

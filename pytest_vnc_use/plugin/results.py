@@ -252,7 +252,7 @@ class _ResultsCollector:
 
     def _drafts(self) -> Iterator[str]:
         """Yield the tests that are not recorded, but whose steps by hand are kept."""
-        if self._settings.record != "manual":
+        if self._settings.record not in ("manual", "accept"):
             return
         # numpy, which the agents of the tests have imported
         from pytest_vnc_use.demonstrate import draft

@@ -136,10 +136,17 @@ class UserInReplay:
     """
 
     def __init__(
-        self, item: pytest.Item, desk: DeskPlugin, user: PageUser, no_undo: str
+        self,
+        item: pytest.Item,
+        desk: DeskPlugin,
+        user: PageUser,
+        settings: Settings,
     ) -> None:
-        user.no_undo = no_undo
-        user.repeats = {done.task: done for done in item.stash.get(REPEATED, ())}
+        user.no_undo = reused_desktop_reason(settings)
+        runs_dir = Path(settings.runs_dir)
+        self._draft = user.keep_draft(runs_dir, in_replay=True)
+        self._draft.repeat(item.stash.get(REPEATED, ()))
+        self._is_offered = REPEATED not in item.stash
         self._item = item
         self._desk = desk
         self._user = user
@@ -159,6 +166,13 @@ class UserInReplay:
     def take_over(self, task: str, due: Locations, desktop: Controller) -> ByHand | str:
         """Have the user act, as `PageUser.take_over` says."""
         assert self._desk.watcher is not None, "the agent of the test has one"
+        if self._is_offered:
+            self._is_offered = False
+            _offer(self._desk, self._item, self._draft)
+        _, screen = next(iter(due.values()))
+        runs = state_of(self._item).runs
+        assert runs, "the task has begun"
+        self._draft.begin_at(runs[-1], self._user.gate_name(screen))
         done = self._user.take_over(task, due, desktop, self._desk.watcher)
         if self._user.undone is not None:
             self._item.stash[UNDONE] = self._user.undone
@@ -175,14 +189,18 @@ def _offer(desk: DeskPlugin, item: pytest.Item, draft: Draft) -> None:
         return
     at = datetime.fromtimestamp(found.kept_at).astimezone()
     steps = count_of(found.steps, "step")
-    task = secrets_of(item.config).hide(found.tasks[-1].task)
+    where = secrets_of(item.config).hide(found.tasks[-1].task)
+    title = "This recording was interrupted"
+    if draft.in_replay:
+        title = "Steps of an earlier edit are kept"
+        where = f"the last ones before {where}"
     image = base64.b64encode(found.png).decode()
     with uncounted():
         answer = desk.link.put_question(
             about="choice",
             test=item.nodeid,
-            title="This recording was interrupted",
-            text=f"It was interrupted on {at:%Y-%m-%d at %H:%M}, after {steps}: {task}",
+            title=title,
+            text=f"It ended on {at:%Y-%m-%d at %H:%M}, after {steps}: {where}",
             choices=[{"number": "continue", "text": _CONTINUE, "image": image}],
             none="Start again",
         )

@@ -119,12 +119,6 @@ class PageUser:
         """Why the user cannot undo a step; "" if they can."""
         self.undone: Sequence[DoneTask] | None = None
         """What the next attempt repeats, once the user has undone a step."""
-        self.repeats: dict[str, DoneTask] = {}
-        """What a replay repeats of the attempt before, by the gate at which the user
-        acted.
-        """
-        self._done_at: dict[str, DoneTask] = {}
-        """What the user did in this replay, by the gate."""
         self.draft: Draft | None = None
         """The draft of the test, if one is kept."""
         self.corrections: Corrections | None = None
@@ -215,9 +209,15 @@ class PageUser:
         if texts:
             raise SettingsError(_CORRECTED.format("; ".join(texts)))
 
-    def keep_draft(self, runs_dir: Path) -> Draft:
+    def keep_draft(self, runs_dir: Path, *, in_replay: bool = False) -> Draft:
         """Keep what the user does as a draft of the test's recording; return it."""
-        self.draft = Draft(runs_dir, self._test, self._declared, self._ambient)
+        self.draft = Draft(
+            runs_dir,
+            self._test,
+            self._declared,
+            self._ambient,
+            in_replay=in_replay,
+        )
         return self.draft
 
     def _keep_draft(self, actions: Sequence[DemonstratedAction]) -> None:
@@ -233,7 +233,9 @@ class PageUser:
             self._send_draft()
 
     def _send_draft(self) -> None:
-        text = text_of_kept(self.draft.count) if self.draft else ""
+        text = ""
+        if draft := self.draft:
+            text = text_of_kept(draft.count, in_replay=draft.in_replay)
         self._link.send(type="test", test=self._test, draft=text)
 
     def take_over(
@@ -251,24 +253,21 @@ class PageUser:
             "no_undo": self.no_undo,
             "by_hand": self._facts_of(due),
         }
+        draft = self.draft
+        assert draft, "a replay has one"
         _, screen = next(iter(due.values()))
-        gate = self.gate_name(screen)
-        done = DoneTask(len(self._done_at), gate)
-        former = self.repeats.pop(gate, done)
+        former = draft.due(self.gate_name(screen))
         answer, steps, end = self._session(task, controller, watcher, former, facts)
-        # copies, since `_recorded` joins the pieces of a secret in place
-        copies = [replace(step) for step in steps]
         if answer["kind"] == "undo":
-            copies = copies[: int(answer["keep"])]
-            self._done_at[gate] = replace(done, steps=copies)
-            self.undone = tuple(self._done_at.values())
+            self.undone = draft.undone(steps, int(answer["keep"]))
             return "a step was undone"
-        self._done_at[gate] = replace(done, steps=copies, answer=answer)
         if answer["kind"] != "done":
             why = str(answer.get("text", "")) or "it was not continued by hand"
             if steps:
                 raise Inconclusive(_LEFT.format(count_of(len(steps), "step"), why))
             return why
+        draft.end(steps, answer)
+        self._send_draft()
         stop = answer.get("stop")
         if stop:
             self._link.stop_before(self._test, str(stop))
@@ -331,7 +330,8 @@ class PageUser:
     def stops_before(self, screen: Screen) -> bool:
         """Return whether the user wants to act once a recorded screen is shown."""
         gate = self.gate_name(screen)
-        return gate in self.repeats or self._link.take_stop(self._test, gate)
+        is_wanted = self._link.take_stop(self._test, gate)
+        return is_wanted or bool(self.draft and self.draft.is_due(gate))
 
     def _recorded(
         self, task: str, steps: Sequence[DemonstratedAction], end: Screen

@@ -5,7 +5,9 @@ of its own, a user of the page that they name, and the till.
 from __future__ import annotations
 
 import json
+import shlex
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,8 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.report.results import read_results
-from pytest_vnc_use.types import TypeText
-from support.page_user import Recorder, User
+from pytest_vnc_use.types import Click, TypeText
+from support.page_user import Page, Recorder, User
 from support.till_by_hand import (
     ADD,
     CLAIM,
@@ -31,6 +33,7 @@ from support.till_by_hand import (
     files_with,
     pay,
 )
+from support.tills import TILL
 from support.vnc_servers import require_package
 
 require_package("starlette")
@@ -326,6 +329,54 @@ def test_undo_to_second_step_repeats_two(start: Start, tmp_path: Path) -> None:
     assert done.code == 0, done.out
     assert actions(tmp_path) == DONE
     assert len([*tmp_path.glob("runs/*/trace.jsonl")]) == 1
+
+
+def edit(directory: Path, total: str) -> Recorder:
+    """Edit the recording before it pays, in a test that expects this total."""
+    test = directory / "test_till.py"
+    test.write_text(PAID.replace("5.00", total), encoding="utf-8")
+    app = shlex.join([sys.executable, str(TILL)])
+    options = [
+        "--vnc-server=qt",
+        f"--vnc-app={app}",
+        "--vnc-screen-size=800x400",
+        "-pno:pytest-vnc",
+    ]
+    command = ("pytest_vnc_use.cli", "recordings", "edit", "test_till.py::test_till")
+    options_text = f"--options={shlex.join(options)}"
+    return Recorder(*command, "--at=s5", options_text, cwd=directory)
+
+
+@pytest.mark.slow
+def test_failed_edit_keeps_steps(start: Start, tmp_path: Path) -> None:
+    session = start(PAID, "manual", VNC_USE_REHEARSE="0")
+    with session.user() as user:
+        enter(user)
+        add(user)
+        pay(user)
+    assert session.ended().code == 0
+    accept = [{"kind": "accept"}] * 5
+    with edit(tmp_path, "9.99") as session:
+        with Page(session.url) as page:
+            user = User(page)
+            user.click(*ADD[0])
+            await_steps(user, 1)
+            user.done(until=4)
+            page.answer(*accept)
+        how = "1 step is kept: edit the recording again to continue it"
+        assert how in session.ended().out
+    assert actions(tmp_path) == DONE
+    with edit(tmp_path, "7.50") as session, Page(session.url) as page:
+        choice = page.choose("continue")
+        assert choice["title"] == "Steps of an earlier edit are kept"
+        assert "after 1 step: the last ones before s5" in choice["text"]
+        user = User(page)
+        await_repeated(user, 1)
+        user.done(until=4)
+        page.answer(*accept)
+        assert page.states == {"test_till.py::test_till": "passed"}
+    assert actions(tmp_path) == [*DONE[:4], Click(*ADD[0]), DONE[4]]
+    assert drafts(tmp_path) == []
 
 
 STEPS = """count => document.querySelectorAll("#record-steps:not(.empty) li").length === count
