@@ -200,7 +200,6 @@ def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
         link = Link(
             server.session_url,
             desk.session_token,
-            "",
             lambda: os.kill(os.getpid(), signal.SIGINT),
         )
         link.send(type="collected", tests=[request.key.test], recorded=[])

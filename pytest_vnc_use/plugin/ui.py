@@ -75,7 +75,7 @@ class DeskPlugin:
         # the controller of pytest-xdist runs no tests
         self._runs_tests = worker or config.option.collectonly or not is_distributed
         try:
-            self.link = Link(self._url, self._token, worker, _interrupt)
+            self.link = Link(self._url, self._token, _interrupt)
         except SettingsError as exc:
             raise pytest.UsageError(str(exc)) from exc
         self.link.on_unseen = self._announce

@@ -71,16 +71,13 @@ _BY_VERDICT: Mapping[str, AnswerKind] = {"holds": "accept", "fails": "bug"}
 
 
 class Link:
-    """The connection. `worker` names this process among those of pytest-xdist, "" for
-    any other; `on_stop` is called when a user stops the tests.
+    """The connection. `on_stop` is called when a user stops the tests.
 
     Raises:
         SettingsError: The desk is gone, or does not know the token.
     """
 
-    def __init__(
-        self, url: str, token: str, worker: str, on_stop: Callable[[], None]
-    ) -> None:
+    def __init__(self, url: str, token: str, on_stop: Callable[[], None]) -> None:
         try:
             websocket = connect(
                 url,
@@ -115,7 +112,7 @@ class Link:
         self._watch_count = 0
         self.on_unseen: Callable[[], object] = lambda: None
         """Called when a question is put that no page shows."""
-        self.send(type="hello", worker=worker)
+        self.send(type="hello")
         self._sender = threading.Thread(
             target=self._send_all, daemon=True, name="vnc-use desk, sends"
         )

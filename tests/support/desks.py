@@ -67,7 +67,7 @@ class Served:
 
     def link(self, on_stop: Any = lambda: None) -> Link:
         self.links.append(
-            Link(self.server.session_url, self.desk.session_token, "gw0", on_stop)
+            Link(self.server.session_url, self.desk.session_token, on_stop)
         )
         return self.links[-1]
 
@@ -90,7 +90,7 @@ class Recording:
         self.server = DeskServer(desk)
         threading.Thread(target=self.server.run, daemon=True).start()
         hide = Redactor(secrets).hide
-        self.link = Link(self.server.session_url, desk.session_token, "", lambda: None)
+        self.link = Link(self.server.session_url, desk.session_token, lambda: None)
         self.watcher = Watcher(self.link, "test_it", hide)
         self.watcher.start()
         self.user = PageUser(
