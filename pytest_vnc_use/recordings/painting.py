@@ -28,6 +28,8 @@ _SAME_SCALED = 0.6
 """The smallest likeness of a line to that in another size: the names of fields that move
 have 0.68 to 0.98, other words of 17 that were compared 0.51 at most.
 """
+_SAME_SIZE_PX = 2
+"""How much larger or smaller a line may be that has moved by a fraction of a pixel."""
 _NEAR_PX = 32
 """How far away a line in another size is looked for."""
 _AROUND_PX = 2
@@ -36,6 +38,8 @@ _PLAIN_LEVELS = 8
 """The largest difference of a level of a background with a faint pattern."""
 _FADE_LEVELS = 6
 """The largest difference of a level from the blend of two screens."""
+_SHADE_LEVELS = 16
+"""Colours whose levels differ by less may be one."""
 _BEARING_PX = 8
 """The largest gap between a caret and the text that begins there, on a screen on which
 all is twice as large.
@@ -99,13 +103,14 @@ class Passage:
 
     def _has_line(self, line: Region, seen: Pixels) -> bool:
         """Return whether a line of text is one of the screens': in its place, in any
-        colours, further along its row or column, in another size close by, or on its
-        way to another one. Or it was typed.
+        colours, elsewhere, in another size close by, or on its way to another one. Or
+        it was typed.
         """
         screens = [*self.screens, *self.passing]
         return (
             has_text_at(line, screens, seen)
             or self._is_typed(line, seen)
+            or is_on_its_way(line, self.screens, seen)
             or is_fading(line, screens, seen)
             or is_moved_text(line, screens, seen)
             or is_scaled_text(line, screens, seen)
@@ -140,8 +145,7 @@ def unknown_parts(
 
 def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
     """Yield the lines of text within a box, also those on a ground of their own."""
-    part = box.part_of(seen)
-    ink: Mask = np.abs(_ink(part, most_common(part))).max(axis=2) > _VISIBLE_LEVELS
+    ink = _visible_ink(box.part_of(seen))
     # a border across the box, as of a window that is half drawn, is no letter
     taller = box.grown(_FRAME_PX, seen.shape)
     columns = replace(box, top=taller.top, bottom=taller.bottom).part_of(seen)
@@ -160,6 +164,21 @@ def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
                 place.bottom - _FRAME_PX,
             )
             yield from text_lines(inner, seen)
+
+
+def _visible_ink(part: Pixels) -> Mask:
+    """Return which pixels stand out from the most common colour."""
+    ink: Mask = np.abs(_ink(part, most_common(part))).max(axis=2) > _VISIBLE_LEVELS
+    return ink
+
+
+def _has_text(box: Region, seen: Pixels) -> bool:
+    """Return whether a box is of a line of text, also on a ground that is darker further
+    down.
+    """
+    ink = _visible_ink(box.part_of(seen))
+    on_shaded_ground = _strengths(box, seen) > _VISIBLE_LEVELS
+    return _is_line_of_text(ink) or _is_line_of_text(on_shaded_ground)
 
 
 def _without_sign(piece: Region, ink: Mask) -> Region:
@@ -242,27 +261,72 @@ def _is_empty(box: Region, seen: Pixels) -> bool:
 def has_text_at(line: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
     """Return whether one of some screens has a line of text in its place, in any
     colours, also without the pixels that another screen has, as of a border across it.
+    Or it has no text but theirs, as beside a button with a new border.
     """
-    is_new: Mask = np.ones((line.height, line.width), np.bool_)
+    drawn = line.part_of(seen)
+    is_new: Mask = np.ones(drawn.shape, np.bool_)
     for screen in screens:
-        is_new &= differing(line.part_of(screen), line.part_of(seen))
+        is_new &= differing(line.part_of(screen), drawn)
     if not is_new.any():
         return True
-    drawn = _strengths(line, seen)
+    if not _has_text(box_of(is_new).moved(line.left, line.top), seen):
+        return True
+    strengths = _strengths(line, seen)
     for screen in screens:
-        recorded = _strengths(line, screen)
+        recorded = line.part_of(screen)
+        recorded_strengths = _strengths(line, screen)
         likeness = max(
-            _likeness(recorded, drawn), _likeness(recorded * is_new, drawn * is_new)
+            _explained(drawn, recorded),
+            _explained(drawn[is_new], recorded[is_new]),
+            _likeness(recorded_strengths, strengths),
+            _likeness(recorded_strengths * is_new, strengths * is_new),
         )
         if likeness >= _SAME_LINE:
             return True
     return False
 
 
+def is_on_its_way(line: Region, screens: Sequence[Pixels], seen: Pixels) -> bool:
+    """Return whether a line of text is in a place where the step draws another text, on
+    the ground of one of the screens: a page that is not complete yet, or its status. A
+    message has a ground of its own, or shows where the step draws no text.
+    """
+    first, *others = [line.part_of(screen) for screen in screens]
+    if not any(differing(first, other).any() for other in others):
+        return False
+    ground = _background(line, seen)
+    for screen in screens:
+        recorded = np.array(_background(line, screen))
+        is_same = np.abs(_ink(recorded, ground)).max() <= _PLAIN_LEVELS
+        if is_same and not _is_empty(line, screen):
+            return True
+    return False
+
+
+def _explained(drawn: Pixels, recorded: Pixels) -> float:
+    """Return how much of a drawing is another one in other colours, from 0 to 1: the
+    share of the variance that is between pixels of different recorded colours, as the
+    correlation ratio of statistics.
+    """
+    shades = levels_of(recorded).reshape(-1, 3) // _SHADE_LEVELS
+    _, shade = np.unique(shades, axis=0, return_inverse=True)
+    shade = shade.ravel()
+    pixels_of_shade = np.bincount(shade)
+    left_over = 0.0
+    total = 0.0
+    for channel in levels_of(drawn).reshape(-1, 3).T.astype(np.float64):
+        mean_of_shade = np.bincount(shade, channel) / pixels_of_shade
+        left_over += ((channel - mean_of_shade[shade]) ** 2).sum()
+        total += ((channel - channel.mean()) ** 2).sum()
+    # each shade of its own explains one pixel, whatever its colour is
+    freedom = (len(shade) - 1) / max(len(shade) - len(pixels_of_shade), 1)
+    return 1 - left_over / max(total, 1) * freedom
+
+
 def is_moved_text(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
     """Return whether a box is of a line of text that one of the screens has, in its place
-    or further along its row or column, where it is not now. On its way it may be drawn
-    at a fraction of a pixel, and in another colour.
+    or elsewhere, where it is not now. On its way it may be drawn at a fraction of a pixel,
+    and in another colour.
     """
     background = _background(box, seen)
     is_drawn = np.abs(_ink(box.part_of(seen), background)).max(axis=2) > _PLAIN_LEVELS
@@ -331,8 +395,8 @@ def _background(box: Region, screen: Pixels) -> int:
 def _places_of(
     line: Region, drawn: Levels, screen: Pixels, seen: Pixels
 ) -> Iterator[Region]:
-    """Yield where a screen may have a line: in its place, and where its row and its
-    column are most like it, also without what is there still.
+    """Yield where a screen may have a line: in its place, where its row and its column are
+    most like it, also without what is there still, and at each line of its size.
     """
     yield line
     background = _background(line, seen)
@@ -347,6 +411,13 @@ def _places_of(
         for searched in (ink, ink * is_gone[..., np.newaxis]):
             left, top = _place_in(searched, drawn)
             yield corner.moved(strip.left + left, strip.top + top)
+    whole = Region(0, 0, width, height)
+    for other in text_lines(whole, screen):
+        place = corner.moved(other.left, other.top)
+        across = abs(other.width - line.width)
+        down = abs(other.height - line.height)
+        if max(across, down) <= _SAME_SIZE_PX and place.is_part_of(whole):
+            yield place
 
 
 def _place_in(strip: Levels, drawn: Levels) -> tuple[int, int]:

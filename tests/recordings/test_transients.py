@@ -221,6 +221,7 @@ def after_two_steps(
         page("alice", ring="black"),
         page("alice", button="#104070"),
         page("alice", toast="updates"),
+        page("alice", status="one more second"),
     ],
     ids=[
         "late",
@@ -230,6 +231,7 @@ def after_two_steps(
         "focused",
         "pressed",
         "recorded later",
+        "status on its way",
     ],
 )
 def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
@@ -241,12 +243,23 @@ def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
     [
         page("alice", toast="added"),
         page("alice", toast="ERROR 500", status="paid"),
-        page("alice", status="ERROR 500"),
         page("alice", note="ERROR"),
     ],
-    ids=["toast", "other toast", "status", "note"],
+    ids=["toast", "other toast", "note"],
 )
 def test_unknown_parts_unrecorded_drawing_is_listed(shown: Pixels) -> None:
+    assert after_two_steps().unknown_parts(shown)
+
+
+def test_unknown_parts_status_that_step_leaves_is_listed() -> None:
+    course = after_two_steps([screen_of(page(status="open"))] * 4)
+    assert course.unknown_parts(page(status="ERROR 500"))
+
+
+def test_unknown_parts_message_over_status_on_its_way_is_listed() -> None:
+    shown = page("alice", status="ERROR 500")
+    status = Region(15, 176, 120, 196).part_of(shown)
+    status[status == 0xFFFFFF] = 0xFFE0A0
     assert after_two_steps().unknown_parts(shown)
 
 
@@ -294,7 +307,7 @@ def test_unknown_parts_text_of_other_step_that_fades_is_none() -> None:
 
 
 def test_unknown_parts_message_that_fades_is_listed() -> None:
-    message = page("alice", status="ERROR 500")
+    message = page("alice", note="ERROR 500")
     shown = blend(SCREENS[1], message, 0.4)
     assert after_two_steps().unknown_parts(shown)
 
@@ -324,9 +337,9 @@ TYPED = [
         (page("bread", status="2 of 3"), True),
         (page("bread", status="1 of 3", toast="added"), False),
         (page(HINT, status="1 of 3", beside="it is too short"), False),
-        (page("bread", status="ERROR 500"), False),
+        (page("bread", status="1 of 3", note="ERROR 500"), False),
     ],
-    ids=["typed", "with its result", "toast", "beside the field", "status"],
+    ids=["typed", "with its result", "toast", "beside the field", "note"],
 )
 def test_unknown_parts_typed_text_before_enter(
     action: Action, places: Sequence[Region], shown: Pixels, *, is_known: bool
@@ -352,6 +365,15 @@ def open_to_right(shown: Pixels) -> Pixels:
     return opened
 
 
+def in_row_of_lamp(message: str) -> Pixels:
+    """A page with a message further along the row of its status."""
+    shown = page(HINT, status="1 of 3")
+    message_at = Region(205, 26, 290, 46)
+    place = message_at.moved(-60, 150)
+    place.part_of(shown)[:] = message_at.part_of(page(HINT, beside=message))
+    return shown
+
+
 LAMP = dynamic_region(Region(300, 178, 306, 194), "blinks")
 CARET = dynamic_region(Region(30, 28, 32, 44), "caret")
 
@@ -367,7 +389,7 @@ CARET = dynamic_region(Region(30, 28, 32, 44), "caret")
             page(HINT, status="1 of 3", beside="it is too short"),
             False,
         ),
-        (TypeText("bread\n"), page(HINT, status="ERROR 500"), False),
+        (TypeText("bread\n"), in_row_of_lamp("ERROR 500"), False),
     ],
     ids=["clicked", "caret", "no Enter", "right of click", "lamp"],
 )
@@ -454,15 +476,16 @@ def test_unknown_parts_sign_without_text_is_none(shape: str) -> None:
 def test_passage_shows_name_of_field_that_becomes_smaller(
     text: str, *, is_known: bool
 ) -> None:
-    def form(text: str, y: int, font_size: int) -> Pixels:
+    def form(text: str, y: int, font_size: int, ground: str = "white") -> Pixels:
         image = Image.new("RGB", SIZE, "white")
         pen = ImageDraw.Draw(image)
+        pen.rectangle((25, y - 3, 140, y + 24), fill=ground)
         pen.text((30, y), text, "#707070", font_size=font_size)
         pen.line((30, 75, 290, 75), "black")
         return numbers(image)
 
     screens = [form("New todo", 40, 20), form("New todo", 24, 15)]
-    shown = form(text, 32, 17)
+    shown = form(text, 32, 17, "white" if is_known else "#ffe0a0")
     (box, *_) = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
     assert Passage(screens).shows(box, shown) is is_known
 
@@ -547,7 +570,7 @@ def test_unknown_parts_masked_before_step_is_known_after_it() -> None:
     course = after_two_steps(screens, PAY, page("alice", status="it took 23 ms"))
     late = page("alice", status="it took 23 ms", button="#104070")
     assert course.unknown_parts(late) == []
-    assert course.unknown_parts(page("alice", status="ERROR 500"))
+    assert course.unknown_parts(page("alice", note="ERROR 500"))
 
 
 def test_unknown_parts_page_that_loads_is_none() -> None:
