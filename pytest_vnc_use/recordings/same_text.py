@@ -7,7 +7,7 @@ and three kinds of change leave the text the same:
 2. A line of text starts at another fraction of a pixel: nearly all its edges differ a
    little, and one small move to the side explains all of them.
 3. A few single pixels of edges, such as rounded corners, are blended a little
-   differently, and nothing else on the screen differs.
+   differently.
 
 Lines of text are compared whole, on a plain background. If one glyph changes otherwise,
 or does not change with the others, the line is a difference.
@@ -30,7 +30,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.backends.pixels import box_of
+from pytest_vnc_use.backends.pixels import box_of, boxes_of
 from pytest_vnc_use.recordings.images import (
     Mask,
     Pixels,
@@ -120,9 +120,15 @@ MAX_BLENDED = 8
 """The maximum number of such pixels: those of the corners of two boxes."""
 MAX_BLENDED_LEVELS = 12
 """The number of levels, of 255, that such a pixel may differ by."""
+MAX_BLENDED_BESIDE = 2
+"""The maximum number of such pixels beside each other."""
 MIN_EDGE_LEVELS = 64
 """The minimum number of levels between its neighbours: a fainter edge may be faint
 text.
+"""
+MAX_FAINT_LEVELS = 6
+"""The number of levels that such a pixel of a fainter edge may differ by: nobody sees
+it.
 """
 
 
@@ -148,8 +154,7 @@ def really_differing(
         return marked
 
     _unmark_lines(marked, recorded, now, ignored)
-    if np.count_nonzero(marked) <= MAX_BLENDED:
-        _unmark_blended(marked, recorded, now)
+    _unmark_blended(marked, recorded, now)
     return marked
 
 
@@ -479,9 +484,16 @@ def _moved_aside(coverage: Coverage, move_px: float) -> Coverage:
 
 
 def _unmark_blended(marked: Mask, recorded: Pixels, now: Pixels) -> None:
-    """Unmark single pixels that are only blended differently."""
+    """Unmark single pixels that are only blended differently, if they are few."""
     differs = marked.copy()
-    for row, column in np.argwhere(differs):
+    single = []
+    for box in boxes_of(differs):
+        pixels = np.argwhere(box.part_of(differs))
+        if len(pixels) <= MAX_BLENDED_BESIDE:
+            single += [(box.top + row, box.left + column) for row, column in pixels]
+    if len(single) > MAX_BLENDED:
+        return
+    for row, column in single:
         if _is_blended(row, column, differs, recorded, now):
             marked[row, column] = False
 
@@ -490,18 +502,17 @@ def _is_blended(
     row: int, column: int, marked: Mask, recorded: Pixels, now: Pixels
 ) -> bool:
     """Return whether a differing pixel is only blended differently: on both screens
-    its levels are between those of its neighbours, of which at most one differs too.
+    its levels are between those of its neighbours that do not differ.
     """
     pixel = Region(column, row, column + 1, row + 1)
     around = pixel.grown(1, marked.shape)
     differs = around.part_of(marked)
-    if np.count_nonzero(differs) > 2:
-        return False
     # axes: pixel, channel; the same for `levels`, of the pixel on both screens
     neighbours = levels_of(around.part_of(recorded))[~differs]
     levels = levels_of(np.array([recorded[row, column], now[row, column]]))
     is_above = (levels >= neighbours.min(axis=0)).all()
     is_below = (levels <= neighbours.max(axis=0)).all()
-    is_near = np.ptp(levels, axis=0).max() <= MAX_BLENDED_LEVELS
     is_edge = np.ptp(neighbours, axis=0).max() >= MIN_EDGE_LEVELS
-    return bool(is_above and is_below and is_near and is_edge)
+    limit = MAX_BLENDED_LEVELS if is_edge else MAX_FAINT_LEVELS
+    is_near = np.ptp(levels, axis=0).max() <= limit
+    return bool(is_above and is_below and is_near)

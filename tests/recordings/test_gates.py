@@ -632,6 +632,26 @@ def test_pixels_of_corner_side_by_side(beside: int, is_same: bool) -> None:
     assert (opened.mismatch(now * np.uint32(0x010101)) is None) == is_same
 
 
+@pytest.mark.parametrize(("levels", "is_same"), [(5, True), (7, False)])
+def test_single_pixel_of_faint_corner_may_differ(levels: int, is_same: bool) -> None:
+    faint = 230 + CORNERS // 16
+    row, column = np.argwhere((CORNERS > 60) & (CORNERS < 160))[0]
+    now = faint.copy()
+    now[row, column] += levels
+    opened = gate(faint * np.uint32(0x010101), ())
+    assert (opened.mismatch(now * np.uint32(0x010101)) is None) == is_same
+
+
+def test_single_pixels_of_corner_are_no_part_of_other_difference() -> None:
+    now = CORNERS.copy()
+    now[20, 30:32] += 3
+    now[50, 100:120] = 0  # inside of the ring
+    opened = gate(CORNERS * np.uint32(0x010101), ())
+    mismatch = opened.mismatch(now * np.uint32(0x010101))
+    assert mismatch
+    assert mismatch.boxes == (Region(100, 50, 120, 51),)
+
+
 @pytest.mark.parametrize("colour", [0x101010, 0x300000, 0x808080])
 def test_really_differing_line_in_other_colour_is_marked(colour: int) -> None:
     before = screen((text("Search", "plain"), 20, 20))
