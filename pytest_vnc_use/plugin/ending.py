@@ -116,7 +116,7 @@ def _check_transients(item: pytest.Item, recorded_test: RecordedTest) -> None:
     mask = _MASK_TRANSIENT.format(item.config.stash[SETTINGS].runs_dir)
     commands = [f"  {command}" for command in transients.commands()]
     remedies = [_BUG, mask, *commands, f"or {AGAIN}"]
-    told = [*transients.messages, *unasked, *kept, *remedies]
+    told = [*transients.lines(), *unasked, *kept, *remedies]
     raise _unlike_recording(_TRANSIENT, told)
 
 

@@ -323,8 +323,11 @@ class RecordedJudge:
         if difference:
             return Compared(seen, known, difference)
         if region := _hiding_mask(known, pixels_in(seen)):
-            why = f"the claim's region is masked, and differs there, {region}"
-            mismatch = Mismatch(f"{why}, so it cannot be compared", region)
+            why = (
+                f"the claim's region is masked, and differs there, {region}, so it cannot"
+                " be compared: mark a region of the claim beside the mask"
+            )
+            mismatch = Mismatch(why, region)
             return Compared(frame, known, mismatch)
         return Compared(frame, known, self._await_blinks(evidence))
 

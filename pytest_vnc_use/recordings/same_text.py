@@ -127,8 +127,8 @@ MIN_EDGE_LEVELS = 64
 text.
 """
 MAX_FAINT_LEVELS = 6
-"""The number of levels that such a pixel of a fainter edge may differ by: nobody sees
-it.
+"""The number of levels that such a pixel of a fainter edge may differ by: it cannot be
+seen.
 """
 
 

@@ -57,6 +57,15 @@ class UnknownTransients:
         """What a user reads about each."""
         return [transient.problem for transient in self._listed]
 
+    def lines(self) -> list[str]:
+        """Return the messages, each with the file of the frame."""
+        lines = []
+        for transient in self._listed:
+            screens = transient.run.directory.path / "screens"
+            frame = screens / f"{transient.frame.digest}.png"
+            lines += [transient.problem, f"  {frame}"]
+        return lines
+
     @property
     def regions(self) -> list[Region]:
         """Where each showed first."""

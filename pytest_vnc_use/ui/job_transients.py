@@ -4,6 +4,7 @@ not. One that is accepted may show there again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.trace import Trace
-from pytest_vnc_use.types import Region, Step
+from pytest_vnc_use.types import Region, RunStarted, Step
 
 
 @dataclass(eq=False)
@@ -113,7 +114,7 @@ def transients_of(trace: Trace, path: Path) -> Iterator[JobTransient]:
         if _may_show(recording.segments[segment].steps[number], seen):
             continue
         yield JobTransient(
-            tests=[started.test_id],
+            tests=[replayed_test(started, recording)],
             problem=transient.problem,
             path=path,
             text=text,
@@ -123,6 +124,18 @@ def transients_of(trace: Trace, path: Path) -> Iterator[JobTransient]:
             region=transient.region,
             name=started.recording,
         )
+
+
+def replayed_test(started: RunStarted, recording: Recording) -> str:
+    """Return the test of a run as a round replays it: without its number of
+    `--vnc-repeat`.
+    """
+    test = started.test_id
+    number = re.search(r"[-[]run\d+\]$", test)
+    if number is None or recording.test.endswith(number[0]):
+        return test
+    authored = test[: number.start()]
+    return f"{authored}]" if number[0].startswith("-") else authored
 
 
 def _may_show(step: RecordedStep, seen: Pixels) -> bool:

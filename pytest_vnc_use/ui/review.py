@@ -69,7 +69,11 @@ from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.runs.transcript import format_caption
 from pytest_vnc_use.types import Drift, RunStarted, StepFinished
 from pytest_vnc_use.types.actions import Point
-from pytest_vnc_use.ui.job_transients import JobTransient, transients_of
+from pytest_vnc_use.ui.job_transients import (
+    JobTransient,
+    replayed_test,
+    transients_of,
+)
 from pytest_vnc_use.ui.link import facts_of
 from pytest_vnc_use.ui.rounds import Rounds, format_result
 
@@ -526,7 +530,7 @@ def _drift_of(trace: Trace) -> JobDrift | None:
             continue
         if np.array_equal(segment.screens[done].pixels(), recorded):
             return JobDrift(
-                tests=[started.test_id],
+                tests=[replayed_test(started, recording)],
                 problem=drift.problem,
                 path=file,
                 text=text,
@@ -562,7 +566,8 @@ def _heal_of(trace: Trace) -> Heal | None:
             raise RunDirectoryError(f"{test}: what a model proposes is of another test")
     problems = [drift.problem for drift in trace.drifts if drift.healed]
     problem = problems[0] if problems else "a claim was judged again"
-    return Heal(test, problem, file, text, healed, _diff_of(recording, healed))
+    name = replayed_test(trace.started, recording)
+    return Heal(name, problem, file, text, healed, _diff_of(recording, healed))
 
 
 def _diff_of(recording: Recording, healed: Recording) -> str:
