@@ -326,6 +326,31 @@ def test_drift_is_answered_by_keyboard(
         assert answer.result(WITHIN_S).kind == "hand"
 
 
+BOX_TOP = """() => {
+    const image = document.getElementById("now");
+    const { top, height } = image.getBoundingClientRect();
+    const box = image.parentElement.querySelector(".box").getBoundingClientRect();
+    return (box.top - top) * image.naturalHeight / height;
+}"""
+
+
+def test_box_is_where_screen_differs(
+    served: Served, narrow: Any, tmp_path: Path
+) -> None:
+    link = served.link()
+    image = tmp_path / "image.png"
+    image.write_bytes(encode_png(np.zeros((900, 1400), np.uint32)))
+    box = Region(377, 679, 822, 714)
+    question = Question("test_it", "it differs", (box,), (image, image, image))
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(link.ask, question, str)
+        narrow.locator("#now + .box").wait_for()
+        shown_at = narrow.evaluate(BOX_TOP)
+        narrow.get_by_role("button", name="No", exact=True).click()
+        assert answer.result(WITHIN_S) == Answer("no")
+    assert shown_at == pytest.approx(box.top, abs=0.5)
+
+
 def test_gate_to_continue_at_is_chosen_by_keyboard(
     served: Served, narrow: Any, press: Callable[[str], None]
 ) -> None:
