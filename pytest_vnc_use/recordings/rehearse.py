@@ -40,9 +40,9 @@ text has less than 1,500.
 _MAX_LEARNT_AREA = 0.02
 """The largest share of the screen that the boxes around the differences may cover."""
 _MAX_VARIANTS = 4
-_NEAR_LEVELS = 32
+_NEAR_LEVELS = 48
 """The largest difference of a level in the same drawing: browsers draw a border 23
-levels off now and then.
+levels off now and then, and the edge of a circle 41.
 """
 _HOLLOW = 0.25
 """A box with no larger share of differing pixels may be a border."""
