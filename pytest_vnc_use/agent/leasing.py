@@ -6,6 +6,7 @@ Each class is imported when it is chosen: none is needed to collect tests.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shlex
 import warnings
@@ -484,8 +485,10 @@ def connect(
 
     read_file = read_file or external_desktop(settings).read_file
     encoding = None
+    frozen_s = vnc.Watch.frozen_s
     if settings.record == "manual":
         encoding = "tight"
+        frozen_s = math.inf  # the user sees that nothing changes
     elif password:
         # Only a local desktop has a known password. A whole screen in raw arrives 10 ms
         # later.
@@ -503,6 +506,7 @@ def connect(
         encoding=encoding,
         watch=vnc.Watch(
             None if may_stay_blank else settings.start_seconds,
+            frozen_s,
             program_exit_reason=program_exit_reason,
         ),
         browser=browser,

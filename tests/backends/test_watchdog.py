@@ -8,12 +8,15 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.agent import leasing
 from pytest_vnc_use.backends.vnc import VNCController, Watch as Patience
 from pytest_vnc_use.errors import (
     ActionInterrupted,
@@ -247,3 +250,19 @@ def test_frozen_screen_is_named(desktop: VncServer, watch: Watch) -> None:
         match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf",
     ):
         act_and_look(watchdog, KeyCombo(("enter",)))
+
+
+def test_user_at_the_page_may_click_in_vain(
+    desktop: VncServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Patience, "frozen_s", 0.01)
+    settings = Settings(server=desktop.address)
+    clicks = [CLICK] * 5
+    with (
+        closing(leasing.connect(settings)) as controller,
+        pytest.raises(DesktopError, match="is frozen"),
+    ):
+        act_and_look(controller, *clicks)
+    by_hand = replace(settings, record="manual")
+    with closing(leasing.connect(by_hand)) as controller:
+        act_and_look(controller, *clicks)
