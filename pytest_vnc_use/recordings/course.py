@@ -36,6 +36,7 @@ from pytest_vnc_use.recordings.painting import (
     Passage,
     cleared_place,
     has_text_at,
+    is_drawn_beside,
     unknown_parts,
 )
 from pytest_vnc_use.recordings.rehearse import Rehearsal
@@ -536,9 +537,11 @@ class Course:
         cleared = cleared_place(transient, beside, left_out)
         passing = self._screens_passing()
         known = [*beside, *passing]
-        passage = Passage(beside, passing, self._typed_at())
+        parts = unknown_parts(transient, known, left_out)
+        is_drawn = is_drawn_beside(parts, beside, transient, left_out)
+        passage = Passage(beside, passing, self._typed_at(), is_drawn)
         regions = []
-        for part in unknown_parts(transient, known, left_out):
+        for part in parts:
             if cleared is not None and part.meets(cleared):
                 continue
             new = passage.new_lines(part, transient)

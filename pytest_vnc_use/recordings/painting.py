@@ -73,12 +73,14 @@ Levels = npt.NDArray[np.float64]
 class Passage:
     """The way from one recorded screen to the next: both `screens`, also as accepted,
     what was seen to pass, and where the text of the newest step may begin that Enter has
-    taken away; None if it typed none.
+    taken away; None if it typed none. `is_drawn` says whether what is looked at is one
+    of the screens but for the unknown parts.
     """
 
     screens: Sequence[Pixels]
     passing: Sequence[Pixels] = ()
     typed_at: Sequence[Region] | None = None
+    is_drawn: bool = False
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way: it has no line of text
@@ -110,7 +112,7 @@ class Passage:
         return (
             has_text_at(line, screens, seen)
             or self._is_typed(line, seen)
-            or is_on_its_way(line, self.screens, seen)
+            or (not self.is_drawn and is_on_its_way(line, self.screens, seen))
             or is_fading(line, screens, seen)
             or is_moved_text(line, screens, seen)
             or is_scaled_text(line, screens, seen)
@@ -141,6 +143,22 @@ def unknown_parts(
         if not is_plain and not box.is_within(CARET_PX):
             boxes.append(box)
     return boxes
+
+
+def is_drawn_beside(
+    parts: Iterable[Region], screens: Iterable[Pixels], seen: Pixels, left_out: Mask
+) -> bool:
+    """Return whether a screen is one of the recorded `screens` but for some parts, and a
+    caret.
+    """
+    compared = ~left_out
+    for part in parts:
+        part.grown(_FRAME_PX, seen.shape).part_of(compared)[:] = False
+    for screen in screens:
+        unlike = differing(screen, seen) & compared
+        if all(box.is_within(CARET_PX) for box in boxes_of(unlike)):
+            return True
+    return False
 
 
 def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:

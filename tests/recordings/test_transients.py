@@ -221,7 +221,7 @@ def after_two_steps(
         page("alice", ring="black"),
         page("alice", button="#104070"),
         page("alice", toast="updates"),
-        page("alice", status="one more second"),
+        page(status="one more second"),
     ],
     ids=[
         "late",
@@ -243,9 +243,10 @@ def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
     [
         page("alice", toast="added"),
         page("alice", toast="ERROR 500", status="paid"),
+        page("alice", status="ERROR 500"),
         page("alice", note="ERROR"),
     ],
-    ids=["toast", "other toast", "note"],
+    ids=["toast", "other toast", "status", "note"],
 )
 def test_unknown_parts_unrecorded_drawing_is_listed(shown: Pixels) -> None:
     assert after_two_steps().unknown_parts(shown)
@@ -257,7 +258,7 @@ def test_unknown_parts_status_that_step_leaves_is_listed() -> None:
 
 
 def test_unknown_parts_message_over_status_on_its_way_is_listed() -> None:
-    shown = page("alice", status="ERROR 500")
+    shown = page(status="ERROR 500")
     status = Region(15, 176, 120, 196).part_of(shown)
     status[status == 0xFFFFFF] = 0xFFE0A0
     assert after_two_steps().unknown_parts(shown)
