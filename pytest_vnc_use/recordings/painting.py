@@ -156,9 +156,13 @@ def is_drawn_beside(
         part.grown(_FRAME_PX, seen.shape).part_of(compared)[:] = False
     for screen in screens:
         unlike = differing(screen, seen) & compared
-        if all(box.is_within(CARET_PX) for box in boxes_of(unlike)):
+        if all(map(_may_be_caret, boxes_of(unlike))):
             return True
     return False
+
+
+def _may_be_caret(box: Region) -> bool:
+    return box.is_within(CARET_PX) and box.height > box.width
 
 
 def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
