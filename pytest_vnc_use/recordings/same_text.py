@@ -488,9 +488,10 @@ def _unmark_blended(marked: Mask, recorded: Pixels, now: Pixels) -> None:
     differs = marked.copy()
     single = []
     for box in boxes_of(differs):
-        pixels = np.argwhere(box.part_of(differs))
-        if len(pixels) <= MAX_BLENDED_BESIDE:
-            single += [(box.top + row, box.left + column) for row, column in pixels]
+        group = box.part_of(differs)
+        pieces = [piece.part_of(group) for piece in boxes_of(group, (1, 1))]
+        if all(np.count_nonzero(piece) <= MAX_BLENDED_BESIDE for piece in pieces):
+            single += [(box.top + y, box.left + x) for y, x in np.argwhere(group)]
     if len(single) > MAX_BLENDED:
         return
     for row, column in single:

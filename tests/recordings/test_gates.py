@@ -609,7 +609,7 @@ CORNERS = np.asarray(RING.resize((200, 100), Image.Resampling.BOX)).astype(np.ui
 
 @pytest.mark.parametrize(
     ("blended", "levels", "is_same"),
-    [(2, 5, True), (2, -9, True), (2, 13, False), (9, 5, False)],
+    [(2, 5, True), (2, -9, True), (8, 5, True), (2, 13, False), (9, 5, False)],
 )
 def test_single_pixels_of_corner_may_differ(
     blended: int, levels: int, is_same: bool
