@@ -146,7 +146,7 @@ class Draft:
         declared: Redactor,
         ambient: Redactor,
         *,
-        in_replay: bool,
+        in_replay: bool = False,
     ) -> None:
         self.in_replay = in_replay
         self._runs_dir = runs_dir
