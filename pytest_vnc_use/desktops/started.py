@@ -41,6 +41,8 @@ from pytest_vnc_use.types.protocols import CommandResult, Controller
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
 _POLL_S = 0.1
+_EMPTY_S = 0.5
+"""The time that a program has to write the first text of a file it has created."""
 TOO_LARGE = (
     "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
 )
@@ -340,20 +342,27 @@ class ReachedDesktop(ABC):
         """Return the text of a file in the program's working directory. Raises
         FileMissing, DesktopError.
 
-        A missing file is waited for, up to `timeout_s`: a program may write it after
-        the action has returned.
+        A missing file is waited for, up to `timeout_s`, and text in an empty one for
+        half a second: a program may write it after the action has returned.
         """
         deadline = Deadline(timeout_s)
+        empty_until = Deadline(min(timeout_s, _EMPTY_S))
         reach = self._reach(f"read the file {name!r}")
         while True:
             # before: it may write as it ends
-            is_last = not deadline.remaining_s or bool(self.program_exit_reason())
+            has_ended = bool(self.program_exit_reason())
+            is_last = has_ended or not deadline.remaining_s
+            is_filled = has_ended or not empty_until.remaining_s
             try:
-                return reach.read(name)
+                text = reach.read(name)
             except FileMissing:
                 if is_last:
                     raise
-                time.sleep(_POLL_S)  # a remote desktop does not report new files
+                empty_until = Deadline(min(timeout_s, _EMPTY_S))
+            else:
+                if text or is_filled:
+                    return text
+            time.sleep(_POLL_S)  # a remote desktop does not report new files
 
     def write_file(self, name: str, text: str) -> None:
         """Write a text file, relative to the program's working directory. Raises

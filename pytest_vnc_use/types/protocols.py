@@ -167,7 +167,8 @@ class Desktop(Protocol):
         """Return the text of a file in the program's working directory. Raises
         FileMissing, DesktopError.
 
-        A missing file is waited for, up to `timeout_s`.
+        A missing file is waited for, up to `timeout_s`, and text in an empty one for
+        half a second.
         """
 
     def write_file(self, name: str, text: str) -> None:

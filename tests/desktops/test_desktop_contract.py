@@ -158,6 +158,17 @@ def test_late_file_is_waited_for(desktop: Desktop) -> None:
     assert desktop.read_file("late.txt") == "pears\n"
 
 
+def test_file_that_is_still_empty_is_waited_for(desktop: Desktop) -> None:
+    script = "> late.txt; (sleep 0.2; echo pears >> late.txt) >/dev/null 2>&1 &"
+    desktop.run(["sh", "-c", script])
+    assert desktop.read_file("late.txt") == "pears\n"
+
+
+def test_empty_file_is_read(desktop: Desktop) -> None:
+    desktop.write_file("empty.txt", "")
+    assert desktop.read_file("empty.txt") == ""
+
+
 def test_command_killed_missing_or_late_is_named(desktop: Desktop) -> None:
     assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
     with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
