@@ -41,7 +41,7 @@ from pytest_vnc_use.types.protocols import CommandResult, Controller
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
 _POLL_S = 0.1
-_EMPTY_S = 0.5
+_EMPTY_S = 1.0
 """The time that a program has to write the first text of a file it has created."""
 TOO_LARGE = (
     "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
@@ -343,7 +343,7 @@ class ReachedDesktop(ABC):
         FileMissing, DesktopError.
 
         A missing file is waited for, up to `timeout_s`, and text in an empty one for
-        half a second: a program may write it after the action has returned.
+        a second: a program may write it after the action has returned.
         """
         deadline = Deadline(timeout_s)
         empty_until = Deadline(min(timeout_s, _EMPTY_S))

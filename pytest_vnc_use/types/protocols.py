@@ -168,7 +168,7 @@ class Desktop(Protocol):
         FileMissing, DesktopError.
 
         A missing file is waited for, up to `timeout_s`, and text in an empty one for
-        half a second.
+        a second.
         """
 
     def write_file(self, name: str, text: str) -> None:
