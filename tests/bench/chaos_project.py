@@ -268,6 +268,8 @@ class Project:
     def command(self, *options: str) -> list[str]:
         own = ["--vnc-planner=gemini", "--vnc-server=xvnc", "--vnc-screen-size=640x400"]
         own += [f"--vnc-runs-dir={self.runs}", f"--vnc-results={self.results}"]
+        # on a slow machine more workers are killed than pytest-xdist replaces
+        own += ["--max-worker-restart=1000"]
         return [sys.executable, "-m", "pytest", *own, *options]
 
     def _test(self, number: int) -> str:
