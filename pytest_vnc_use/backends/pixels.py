@@ -89,15 +89,15 @@ def boxes_of(
     column = 0 if row else _first_gap(inside.any(axis=0), apart_px[1])
     if not row and not column:
         return [box]
-    first = marked.copy()
-    second = marked.copy()
     if row:
-        first[box.top + row :] = False
-        second[: box.top + row] = False
+        parts = [(inside[:row], 0, 0), (inside[row:], 0, row)]
     else:
-        first[:, box.left + column :] = False
-        second[:, : box.left + column] = False
-    return [*boxes_of(first, apart_px), *boxes_of(second, apart_px)]
+        parts = [(inside[:, :column], 0, 0), (inside[:, column:], column, 0)]
+    boxes = []
+    for part, left, top in parts:
+        for found in boxes_of(part, apart_px):
+            boxes.append(found.moved(box.left + left, box.top + top))
+    return boxes
 
 
 def _first_gap(is_marked: Mask, apart_px: int) -> int:

@@ -4,6 +4,7 @@ it shows anything else: a message, which has a line of text that neither screen 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -65,6 +66,10 @@ no line.
 """
 _FRAME_PX = 3
 """The width of the border of a button or a message, and of its round corners."""
+
+_MAX_FOUND = 64
+_found_lines: dict[bytes, Sequence[Region]] = {}
+"""The lines of text of some screens, at most `_MAX_FOUND`, by the screen's digest."""
 
 Levels = npt.NDArray[np.float64]
 
@@ -190,7 +195,11 @@ def text_lines(box: Region, seen: Pixels) -> Iterator[Region]:
 
 def _visible_ink(part: Pixels) -> Mask:
     """Return which pixels stand out from the most common colour."""
-    ink: Mask = np.abs(_ink(part, most_common(part))).max(axis=2) > _VISIBLE_LEVELS
+    background = most_common(part)
+    ink: Mask = np.zeros(part.shape, np.bool_)
+    for shift in (16, 8, 0):
+        levels = (part >> shift & 0xFF).astype(np.int16)
+        ink |= np.abs(levels - (background >> shift & 0xFF)) > _VISIBLE_LEVELS
     return ink
 
 
@@ -434,12 +443,25 @@ def _places_of(
             left, top = _place_in(searched, drawn)
             yield corner.moved(strip.left + left, strip.top + top)
     whole = Region(0, 0, width, height)
-    for other in text_lines(whole, screen):
+    for other in _lines_on(screen):
         place = corner.moved(other.left, other.top)
         across = abs(other.width - line.width)
         down = abs(other.height - line.height)
         if max(across, down) <= _SAME_SIZE_PX and place.is_part_of(whole):
             yield place
+
+
+def _lines_on(screen: Pixels) -> Sequence[Region]:
+    """Return the lines of text of a screen. They are found once for all the lines that
+    are looked for there.
+    """
+    digest = hashlib.sha1(np.ascontiguousarray(screen)).digest()
+    if digest not in _found_lines:
+        if len(_found_lines) == _MAX_FOUND:
+            _found_lines.clear()
+        height, width = screen.shape
+        _found_lines[digest] = [*text_lines(Region(0, 0, width, height), screen)]
+    return _found_lines[digest]
 
 
 def _place_in(strip: Levels, drawn: Levels) -> tuple[int, int]:
