@@ -356,9 +356,10 @@ class Draft:
         for key in ("type", "kind", "is_done", "masks", "values", "until", "stop"):
             if key in answer:
                 hidden[key] = answer[key]
-        for key in ("verdicts", "corrected"):
-            texts = answer.get(key, {})
-            hidden[key] = {hide(claim): hide(text) for claim, text in texts.items()}
+        verdicts = answer.get("verdicts", {})
+        hidden["verdicts"] = {
+            hide(claim): hide(text) for claim, text in verdicts.items()
+        }
         regions = answer.get("regions", {})
         hidden["regions"] = {hide(claim): box for claim, box in regions.items()}
         return hidden
@@ -387,8 +388,8 @@ class Draft:
                 screen = _screen_of(Frame(step.screen, png), step.moving)
                 steps.append(DemonstratedAction(action, screen, step.elements))
             answer = kept.answer or {}
-            # the user answers the last one again, unless only a claim's text was wrong
-            is_final = kept is not file.tasks[-1] or answer.get("corrected")
+            # the user answers the last one again: its end may differ from today's
+            is_final = kept is not file.tasks[-1]
             is_answered = bool(answer and is_final and not problem)
             task = DoneTask(
                 kept.number,

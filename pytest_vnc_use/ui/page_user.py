@@ -182,7 +182,7 @@ class PageUser:
         if kind != "done" or answer.get("is_done") == "fails":
             why = answer.get("text")
             return NOT_RECORDED.format(why) if why else NOT_DONE
-        self._check_corrected(answer, shown)
+        self._check_corrected(answer)
         self._keep(filled_task, answer)
         recorded = self._recorded(task, steps, end)
         for sent in answer.get("values", ()):
@@ -193,19 +193,15 @@ class PageUser:
             recorded = with_value(recorded, mark.value, mark.region, screen)
         return recorded
 
-    def _check_corrected(
-        self, answer: Mapping[str, Any], claims: Sequence[str]
-    ) -> None:
+    def _check_corrected(self, answer: Mapping[str, Any]) -> None:
         """Raise SettingsError, which states how the test must read, if the user has
-        corrected the text of one of these claims.
+        corrected the text of a claim.
         """
         if not self.corrections:
             return
         texts = []
         for claim, new in answer.get("corrected", {}).items():
-            # corrections of an earlier draft are in the test by now
-            if claim in claims:
-                texts.append(self.corrections.format(claim, new))
+            texts.append(self.corrections.format(claim, new))
         if texts:
             raise SettingsError(_CORRECTED.format("; ".join(texts)))
 

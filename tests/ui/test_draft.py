@@ -234,7 +234,9 @@ def test_interrupted_session_keeps_steps_until_answered_no(
 
 
 @pytest.mark.slow
-def test_corrected_claim_needs_no_second_answer(start: Start, tmp_path: Path) -> None:
+def test_corrected_claim_is_answered_where_its_steps_are_repeated(
+    start: Start, tmp_path: Path
+) -> None:
     new = "the till says what alice pays"
     session = start(CLAIMED, "manual")
     with session.user() as user:
@@ -251,6 +253,8 @@ def test_corrected_claim_needs_no_second_answer(start: Start, tmp_path: Path) ->
     source = CLAIMED.replace(CLAIM, new)
     session = start(source, "manual")
     session.page.choose("continue")
+    with session.user() as user:
+        user.done(verdicts={new: "holds"})
     done = session.ended()
     assert done.code == 0, done.out
     assert actions(tmp_path) == DONE
@@ -440,5 +444,10 @@ def test_page_undoes_to_step_and_corrects_claim(
         choice.get_by_text("after 1 step").wait_for()
         assert violations(page) == 0
         choice.get_by_role("button", name="Continue it").click()
+        page.get_by_role("button", name="Done…").click()
+        page.get_by_role("group", name="Is this done").get_by_label("Yes").check()
+        claim = page.get_by_role("group", name="the till says open")
+        claim.get_by_label("It holds").check()
+        page.get_by_role("button", name="Record", exact=True).click()
         done = session.ended()
     assert done.code == 0, done.out
