@@ -47,7 +47,7 @@ IMAGE = rfb_server.image(WIDTH, HEIGHT, 3, seed=1)
 FIRST = greeting(WIDTH, HEIGHT) + update(drawn(IMAGE, RAW, IMAGE.tobytes()))
 REST = b"".join(
     [
-        rfb_server.BELL,
+        b"\x02",  # a bell
         update(rectangle(0, 0, 2, 2, CURSOR, bytes(18))),
         update(
             *(
@@ -64,7 +64,7 @@ REST = b"".join(
             )
         ),
         update(rectangle(3, 2, 20, 4, COPY, struct.pack(">HH", 5, 3))),
-        rfb_server.cut_text(5, b"apple"),
+        struct.pack(">Bxxxi", 3, 5) + b"apple",  # a text that was cut
         update(
             rectangle(0, 0, 60, 8, DESKTOP_SIZE),
             drawn(IMAGE[:8, :60], TIGHT, b"\x80abc"),

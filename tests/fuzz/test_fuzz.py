@@ -37,7 +37,7 @@ def test_no_input_breaks_promise(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_memory_is_bounded() -> None:
     """In a process for each target, which has done nothing else."""
-    names = ("VNC servers", "reports")
+    names = ("answers to the planner gemini", "run directories")
     targets = [f"--target={name}" for name in names]
     command = [
         sys.executable,

@@ -30,7 +30,6 @@ CURSOR = -239
 DESKTOP_SIZE = -223
 BGRX = struct.pack(">BBBBHHHBBBxxx", 32, 24, 0, 1, 255, 255, 255, 16, 8, 0)
 HELLO = b"RFB 003.008\n" + b"\x01\x01" + bytes(4)
-BELL = b"\x02"
 TILE = 64
 
 
@@ -53,10 +52,6 @@ def rectangle(
 
 def drawn(pixels: Pixels, encoding: int, data: bytes, x: int = 0, y: int = 0) -> bytes:
     return rectangle(x, y, pixels.shape[1], pixels.shape[0], encoding, data)
-
-
-def cut_text(length: int, text: bytes = b"") -> bytes:
-    return struct.pack(">Bxxxi", 3, length) + text
 
 
 def compact_length(length: int) -> bytes:

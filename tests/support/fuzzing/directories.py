@@ -9,9 +9,9 @@ import os
 import shutil
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -26,17 +26,8 @@ from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import FILE, load
 from pytest_vnc_use.report.annotate import mark_action
-from pytest_vnc_use.report.markdown import run_markdown
-from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import figures_of
-from pytest_vnc_use.report.sessions import find_runs, results_beside
-from pytest_vnc_use.runs.directory import (
-    FinishedTest,
-    RunDirectory,
-    read_exchanges,
-    read_trace,
-    write_finished_test,
-)
+from pytest_vnc_use.runs.directory import RunDirectory, read_exchanges, read_trace
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings
@@ -55,8 +46,7 @@ _ACTIONS: tuple[t.Action, ...] = (
     t.KeyCombo(("ctrl", "a")),
     t.CallFunction("f", {"a": [1]}),
 )
-_READ = ("exchanges.jsonl", "result.json", "trace.jsonl", "trace.jsonl")
-_OTHERS = ("screens", "page", "index.html", "execution.json")
+_READ = ("exchanges.jsonl", "trace.jsonl", "trace.jsonl")
 
 
 def _png(width: int, height: int, data: bytes) -> bytes:
@@ -126,10 +116,6 @@ def _write_run(runs: Path) -> Path:
     directory.append(
         t.ApprovalRequest(7, t.Proposal(t.Click(1, 1), "why"), t.Ruling("ask", "rule"))
     )
-    write_finished_test(
-        path,
-        FinishedTest("a.py::b", "failed", triage="product", message="m", failure="f"),
-    )
     return path
 
 
@@ -169,14 +155,13 @@ def _malform(random: Random, run: Path) -> None:
         case 1:
             _change_image(random, run)
         case 2:
-            others = [run / name for name in _OTHERS]
-            _replace_by_oddity(random, random.choice((file, *others)))
+            _replace_by_oddity(random, random.choice((file, run / "screens")))
         case _:
             _change_lines(random, file)
 
 
 @contextmanager
-def _runs(read: Callable[[Random, Path], None], directory: Path) -> Iterator[Try]:
+def _runs(directory: Path) -> Iterator[Try]:
     seed = _write_run(directory / "seed")
 
     def attempt(random: Random) -> None:
@@ -184,7 +169,7 @@ def _runs(read: Callable[[Random, Path], None], directory: Path) -> Iterator[Try
             run = Path(place, "run")
             shutil.copytree(seed, run)
             _malform(random, run)
-            read(random, run)
+            _read_run(random, run)
 
     yield attempt
 
@@ -203,16 +188,6 @@ def _read_run(random: Random, run: Path) -> None:
     if trace.steps:
         step = random.choice(trace.steps)
         mark_action(RunDirectory(run).load_png(step.frame_before), step.proposal.action)
-
-
-def _report_run(random: Random, run: Path) -> None:
-    place = run.parent
-    if random.random() < 0.3:
-        run_markdown(run, place)
-        return
-    runs = find_runs([place])
-    results = results_beside([place])
-    write_report(runs, place / "out", results, one_file=random.random() < 0.5)
 
 
 @contextmanager
@@ -261,7 +236,6 @@ def _short_digest(content: bytes) -> str:
 
 
 TARGETS = (
-    Target("run directories", partial(_runs, _read_run), 150, most_s=20.0),
-    Target("reports", partial(_runs, _report_run), 60, most_s=30.0),
+    Target("run directories", _runs, 150, most_s=20.0),
     Target("recordings", _recordings, 100, most_s=20.0),
 )

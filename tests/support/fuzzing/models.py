@@ -1,6 +1,4 @@
-"""Answers of a model's service of anything, for each planner and each judge, over a
-real connection.
-"""
+"""Answers of a model's service of anything, for each planner, over a real connection."""
 
 from __future__ import annotations
 
@@ -20,13 +18,12 @@ from support.fuzzing.trial import (
     Try,
     assert_on_screen,
     hostile,
+    mutated,
     mutated_json,
-    text_of,
 )
 from support.json_server import JsonServer, Reply
-from support.players import KINDS, PLAYERS, Said, frame_of, opinion
+from support.players import PLAYERS, Said, frame_of
 
-_ONCE = Backoff(attempts=1)
 _FRAME = frame_of(7)
 _SCREEN = _FRAME.ref
 _TURNS = (Said((Click(720, 450),), "Now."), Said((Wait(1.0),)))
@@ -39,7 +36,9 @@ def _malformed(random: Random, reply: Reply) -> Reply:
     """Return an answer with changes; now and then one that is large, deep, elsewhere,
     or of another status.
     """
-    body = text_of(random, mutated_json(random, reply.body))
+    body = json.dumps(mutated_json(random, reply.body)).encode()
+    if random.random() < 0.1:
+        body = mutated(random, body)
     match random.randrange(100):
         case 0:
             body = b'{"a":' * 10_000 + b"1" + b"}" * 10_000
@@ -60,7 +59,7 @@ def _planner(name: str, _dir: Path) -> Iterator[Try]:
     replies = [*map(player.say, _TURNS), player.done]
     with JsonServer(lambda _: replies[-1]) as server:
         service = SimpleNamespace(url=server.url, api_key="k")
-        planner = player.planner(service, backoff=_ONCE)
+        planner = player.planner(service, backoff=Backoff(attempts=1))
 
         def attempt(random: Random) -> None:
             server.requests.clear()
@@ -78,37 +77,7 @@ def _planner(name: str, _dir: Path) -> Iterator[Try]:
         yield attempt
 
 
-@contextmanager
-def _judge(name: str, _dir: Path) -> Iterator[Try]:
-    say = KINDS[name].say
-    said = json.loads(opinion(box_2d=[0, 250, 500, 750]))
-    with JsonServer(lambda _: say("")) as server:
-        service = SimpleNamespace(url=server.url, api_key="k")
-        judge = KINDS[name].judge(service, backoff=_ONCE)
-
-        def attempt(random: Random) -> None:
-            server.requests.clear()
-            answer = _malformed(random, say(json.dumps(said)))
-            if random.random() < 0.6:
-                text = text_of(random, mutated_json(random, said))
-                answer = say(text.decode("utf-8", "replace"))
-            server.answer = lambda _: answer
-            verdict = judge.judge(
-                "a claim", _FRAME, timeout_s=8.0, report=ignore_report
-            )
-            assert verdict.kind in ("holds", "fails", "unsure"), verdict
-            if region := verdict.region:
-                assert 0 <= region.left <= region.right <= _SCREEN.width, verdict
-                assert 0 <= region.top <= region.bottom <= _SCREEN.height, verdict
-
-        yield attempt
-
-
-_PLANNERS = [
+TARGETS = tuple(
     Target(f"answers to the planner {name}", partial(_planner, name), 60)
     for name in PLAYERS
-]
-_JUDGES = [
-    Target(f"answers to the judge {name}", partial(_judge, name), 40) for name in KINDS
-]
-TARGETS = (*_PLANNERS, *_JUDGES)
+)

@@ -5,7 +5,6 @@ do is noticed.
 from __future__ import annotations
 
 import copy
-import json
 import resource
 import sys
 import time
@@ -115,11 +114,6 @@ def _places(container: Any) -> Iterator[tuple[Any, Any]]:
 
 def hostile(random: Random) -> Any:
     return copy.deepcopy(random.choice(HOSTILE))
-
-
-def text_of(random: Random, value: Any) -> bytes:
-    text = json.dumps(value).encode()
-    return mutated(random, text) if random.random() < 0.1 else text
 
 
 def assert_on_screen(action: Any, screen: FrameRef) -> None:
