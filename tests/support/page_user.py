@@ -93,11 +93,6 @@ class Page:
             case "answered":
                 self.questions.pop(message["id"], None)
 
-    def await_finished(self) -> str:
-        while not self.finished:
-            self.read()
-        return self.finished
-
     def asked(self, about: str | None = "record") -> dict[str, Any]:
         """Wait for a question of that kind, None for a drift, and return it."""
         while not (
@@ -162,12 +157,6 @@ class User:
         self.point(x, y)
         self.event("down", x, y, button)
         self.event("up", x, y, button)
-
-    def drag(self, *points: tuple[int, int]) -> None:
-        self.event("down", *points[0], "left")
-        for point in points[1:]:
-            self.point(*point)
-        self.event("up", *points[-1], "left")
 
     def press(self, *keys: str) -> None:
         """Press keys together, in order, and release them in reverse."""

@@ -23,15 +23,8 @@ class Terminal:
         self._screen = pyte.Screen(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
-        self.resize(columns)
-
-    def resize(self, columns: int) -> None:
-        """Tell programs another width; what is on the screen stays."""
-        fcntl.ioctl(
-            self.slave,
-            termios.TIOCSWINSZ,
-            struct.pack("HHHH", self._screen.lines, columns, 0, 0),
-        )
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
 
     @property
     def rows(self) -> list[str]:

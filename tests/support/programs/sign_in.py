@@ -1,8 +1,8 @@
 """A Qt program for tests of redaction: a field that shows what is typed, and after
 Enter a text.
 
-`--hidden` shows dots in the field. `--leaves` shows the text where the field was, in
-place of the form. `--repeats` shows the code in it too, `--wrong` another name.
+`--leaves` shows the text where the field was, in place of the form. `--repeats` shows
+the code in it too, `--wrong` another name.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ class SignIn(QWidget):
         self._label.setGeometry(60, 20, 300, 24)
         self._code = QLineEdit(self)
         self._code.setGeometry(60, 50, 300, 36)
-        if "--hidden" in options:
-            self._code.setEchoMode(QLineEdit.EchoMode.Password)
         self._code.returnPressed.connect(self._greet)
         self._page = QLabel("", self)
         (
