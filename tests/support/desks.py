@@ -78,7 +78,7 @@ class Served:
         self.thread.join(WITHIN_S)
 
 
-class Recording:
+class Recording(Served):
     def __init__(
         self,
         controller: VNCController,
@@ -86,15 +86,13 @@ class Recording:
         claims: Sequence[str],
         secrets: Mapping[str, str],
     ) -> None:
-        desk = Desk()
-        self.server = DeskServer(desk)
-        threading.Thread(target=self.server.run, daemon=True).start()
+        super().__init__()
         hide = Redactor(secrets).hide
-        self.link = Link(self.server.session_url, desk.session_token, lambda: None)
-        self.watcher = Watcher(self.link, "test_it", hide)
+        link = self.link()
+        self.watcher = Watcher(link, "test_it", hide)
         self.watcher.start()
         self.user = PageUser(
-            self.link,
+            link,
             "test_it",
             secrets=secrets,
             ambient=Redactor({}),
@@ -132,8 +130,7 @@ class Recording:
 
     def close(self) -> None:
         self.watcher.close()
-        self.link.close()
-        self.server.end()
+        self.end()
 
 
 def received(page: ClientConnection, kind: str) -> Any:

@@ -1,10 +1,12 @@
-"""Sessions of pytest on the pad, and their results for each test."""
+"""Sessions of pytest, their results for each test, and what they run: mostly the pad."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pytest_vnc_use.report.results import ItemResult, read_results
+from support.forked_python import run_python
 from support.paths import PAD_LINE
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
@@ -34,3 +36,21 @@ from pytest_vnc_use.types import Click, TypeText
 def vnc_planner():
     return ScriptedPlanner([{turns}])
 """
+
+
+def judged_conftest(turns: str, judge: str = "Says()") -> str:
+    """Return a conftest.py with such a planner, and with a judge."""
+    return f"""
+from support.judges import Says
+{scripted_conftest(turns)}
+@pytest.fixture
+def vnc_judge():
+    return {judge}
+"""
+
+
+def run_job(*options: str, ci: str = "", **environment: str) -> str:
+    """Return the last line of a session of pytest in the working directory."""
+    env = {**os.environ, "CI": ci, **environment}
+    done = run_python("pytest", *QUIET, *options, cwd=Path.cwd(), env=env, timeout=400)
+    return done.stdout.splitlines()[-1]

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_vnc_use.recordings.format import Recording
-from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Action, Click, TypeText
 from support.page_user import User
+from support.tills import NAME, PAY, TASK, Tills
 
-TASK = "Enter alice, add two apples and pay"
 CLAIM = "the till says paid"
 HEAD = "import pytest\n"
 PAID = f"""{HEAD}
@@ -25,9 +23,7 @@ def test_till():
     pass
 """
 SECRET = "w0nder-land"
-NAME = (200, 60)
 ADD = ((130, 224), (150, 224))
-PAY = (380, 224)
 ALICE = [Click(*NAME), TypeText("alice")]
 PAYING = [*(Click(*point) for point in ADD), Click(*PAY)]
 DONE = [*ALICE, *PAYING]
@@ -48,19 +44,8 @@ def pay(user: User) -> None:
     user.click(*PAY)
 
 
-def file_in(directory: Path) -> Path:
-    """Return the file of the till's recording."""
-    return directory / "__vnc_recordings__/test_till/test_till/recording.json"
-
-
-def recording_in(directory: Path) -> Recording:
-    recording = load(file_in(directory))
-    assert recording
-    return recording
-
-
 def actions(directory: Path, run: int = 0) -> list[Action]:
-    return [step.action for step in recording_in(directory).segments[run].steps]
+    return [step.action for step in Tills(directory).recording.segments[run].steps]
 
 
 def files_with(directory: Path, text: str) -> list[Path]:

@@ -23,17 +23,15 @@ from support.till_by_hand import (
     CLAIMED,
     DONE,
     HEAD,
-    NAME,
     PAID,
     SECRET,
-    TASK,
     actions,
     add,
     enter,
     files_with,
     pay,
 )
-from support.tills import TILL
+from support.tills import NAME, TASK, TILL
 from support.vnc_servers import require_package
 
 require_package("starlette")

@@ -23,18 +23,15 @@ from support.till_by_hand import (
     CLAIMED,
     HEAD,
     PAID,
-    PAY,
     PAYING,
     SECRET,
-    TASK,
     actions,
     add,
     enter,
-    file_in,
     files_with,
     pay,
-    recording_in,
 )
+from support.tills import PAY, TASK, Tills
 from support.vnc_servers import require_package
 
 require_package("starlette")
@@ -81,7 +78,7 @@ def test_secret_of_all_tests_is_typed_by_hand_in_fixture(
         user.done()
     done = session.ended()
     assert done.code == 0, done.out
-    named = load(file_in(tmp_path).parents[2] / "shared/enter/recording.json")
+    named = load(tmp_path / "__vnc_recordings__/shared/enter/recording.json")
     assert named
     assert TypeText("<secret:TILL_NAME>") in [step.action for step in named.steps]
     assert named.redacts
@@ -115,12 +112,12 @@ def test_named_task_is_done_by_hand_once(
             pay(user)
     done = session.ended()
     assert done.code == 0, done.out
-    shared = file_in(tmp_path).parents[2] / "shared" / "enter" / "recording.json"
+    shared = tmp_path / "__vnc_recordings__/shared/enter/recording.json"
     named = load(shared)
     assert named
     assert named.masks == (Region(*mask),)
     assert named.segments[0].confirmed_by == "user"
-    own = recording_in(tmp_path)
+    own = Tills(tmp_path).recording
     assert own.uses == ("enter",)
     assert own.masks == ()
     assert len(own.segments) == 1
@@ -133,7 +130,7 @@ def test_end_that_user_vouched_for_replays(
     mask = Region(700, 300, 710, 340)
     other_mask = Region(600, 300, 610, 320)
     shown = Region(10, 280, 400, 300)
-    called = file_in(tmp_path).parent.with_name("test_called") / "recording.json"
+    called = tmp_path / "__vnc_recordings__/test_till/test_called/recording.json"
     masked = Recording(
         test="test_till.py::test_called", screen_size=(800, 400), masks=(mask,)
     )
@@ -153,7 +150,7 @@ def test_end_that_user_vouched_for_replays(
     session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
     assert done.code == 0, done.out
-    (segment,) = recording_in(tmp_path).segments
+    (segment,) = Tills(tmp_path).recording.segments
     assert segment.confirmed_by == "user"
     assert segment.claims[0].region == shown
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
@@ -210,7 +207,7 @@ def test_till(vnc_agent, vnc_desktop):
     assert SECRET not in done.out
     assert files_with(tmp_path, SECRET) == []
     assert [*tmp_path.rglob(f"*{SECRET}*")] == []
-    ends = [run.end.pixels() for run in recording_in(tmp_path).segments]
+    ends = [run.end.pixels() for run in Tills(tmp_path).recording.segments]
     assert all((end[50:70, 70:350] == REDACTED_COLOUR).all() for end in ends)
     done = start(source, "replay", TILL_NAME=SECRET).ended()
     assert done.code == 0, done.out
@@ -340,7 +337,7 @@ def test_demonstration_with_undo_is_recorded_and_replays(
     assert done.code == 0, done.out
     adding = [Click(110, 224), Click(130, 224)]
     assert actions(tmp_path) == [*ALICE, *adding, Click(*PAY)]
-    (run,) = recording_in(tmp_path).segments
+    (run,) = Tills(tmp_path).recording.segments
     assert run.planner == "manual"
     assert run.confirmed_by == "body"
     (file,) = (tmp_path / "runs").glob("*/trace.jsonl")  # the first attempt left none

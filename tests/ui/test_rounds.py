@@ -32,8 +32,8 @@ from pytest_vnc_use.ui.review import CiReview
 from pytest_vnc_use.ui.rounds import UNANSWERED, Rounds
 from pytest_vnc_use.ui.runner import PytestRunner
 from support.desks import Served
+from support.pad_sessions import judged_conftest, run_job
 from support.paths import PROGRAMS, TESTS
-from support.reviewed_jobs import conftest_of, run_job
 from support.vnc_servers import require_package
 
 require_package("starlette")
@@ -55,7 +55,7 @@ import pytest
 def test_it(vnc_agent, name):
     vnc_agent.verify("the title is right")
 """
-CONFTEST = conftest_of((80, 100), (80, 180), judge="Says(region=None)")
+CONFTEST = judged_conftest("Click(80, 100), Click(80, 180)", "Says(region=None)")
 
 
 def options(*texts: str) -> list[str]:

@@ -21,7 +21,7 @@ from pytest_vnc_use.recordings.format import Recording, named_screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.ui.review import CiReview
 from support.desks import Served, received
-from support.reviewed_jobs import conftest_of, run_job
+from support.pad_sessions import judged_conftest, run_job
 from support.served_screen import served_screen
 
 BLUE = 0x2070B0
@@ -37,7 +37,7 @@ def test_squares(vnc_agent): pass
 @pytest.mark.vnc_task("Click twice")
 def test_again(vnc_agent): pass
 """
-CONFTEST = conftest_of((30, 40), (90, 40))
+CONFTEST = judged_conftest("Click(30, 40), Click(90, 40)")
 
 
 def run(mode: str, colour: int = BLUE, *, ci: str = "") -> str:
