@@ -18,6 +18,7 @@ from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.recordings import RECORD_IT
 from pytest_vnc_use.recordings.course import Course
 from pytest_vnc_use.recordings.drift import (
+    RECORDED_TOO_EARLY,
     WAIT_LONGER,
     machine_of,
     offered_masks,
@@ -186,6 +187,8 @@ class ClosedGates:
                 text = f"{drift}: {problem}"
         if self._course.position.gate.is_first:
             text = f"{self._circumstances.unlike}{text}"
+            if self._course.position.opened_at:
+                text = f"{text}, after it was as recorded"
         if waited_s := self._course.position.longer_wait_s:
             took_s = self._course.appeared_s
             text = f"{text} (waited {waited_s:.0f} s: recorded after {took_s:.0f} s)"
@@ -204,7 +207,10 @@ class ClosedGates:
             return ProductFailed(f"{bug} (according to the reviewer)\n{message}")
         gate = course.position.gate
         masks = offered_masks(mismatch, gate, seen, course.due_at)
-        lines = remedies(
+        lines = []
+        if gate.is_first and course.position.opened_at:
+            lines.append(RECORDED_TOO_EARLY)
+        lines += remedies(
             mismatch,
             gate,
             seen,

@@ -81,6 +81,11 @@ _LATE = (
     "If the recorded screen comes later, as after a notification at the start, wait"
     " longer: -o vnc_gate_seconds=40."
 )
+RECORDED_TOO_EARLY = (
+    "The program may not have been ready when the recording began. Record the test"
+    " again, and act once the screen is complete."
+)
+"""What to do about a first screen that has changed on its own."""
 _LEARN = (
     "The difference is tiny: if the product is the same, record again with"
     " vnc_rehearse=5, which learns it."

@@ -455,7 +455,7 @@ def _lines_on(screen: Pixels) -> Sequence[Region]:
     """Return the lines of text of a screen. They are found once for all the lines that
     are looked for there.
     """
-    digest = hashlib.sha1(np.ascontiguousarray(screen)).digest()
+    digest = hashlib.sha1(screen.tobytes()).digest()
     if digest not in _found_lines:
         if len(_found_lines) == _MAX_FOUND:
             _found_lines.clear()

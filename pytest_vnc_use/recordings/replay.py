@@ -255,8 +255,8 @@ class Replay(ForwardingController):
             self.clicks.perform(action)
 
     def _pass_gate(self) -> Mismatch | None:
-        """Wait for the gate, and have a difference that stays reviewed; at the end,
-        watch that it stays open.
+        """Wait for the gate, and have a difference that stays reviewed; at the end, and
+        at the first screen of a rehearsal, watch that it stays open.
 
         Return what still differs; None where the gate is open.
         """
@@ -267,6 +267,9 @@ class Replay(ForwardingController):
             if course.is_by_hand:
                 return None
             mismatch = self._waiter.await_gate()
+        is_first = course.position.gate.is_first
+        if mismatch is None and is_first and course.allowances.rehearsal:
+            mismatch = self._waiter.watch_first()
         if mismatch or course.due:
             return mismatch
         course.life.move(State.AT_END)
@@ -289,7 +292,7 @@ class Replay(ForwardingController):
         then stays. Raises DesktopError.
         """
         self.course.life.move(State.WATCHING)
-        mismatch = self._waiter.look_at_end()
+        mismatch = self._waiter.look_again()
         return self.watch_end() if self._ask_reviewer(mismatch) else mismatch
 
     def _ask_reviewer(self, mismatch: Mismatch | None) -> bool:

@@ -64,6 +64,10 @@ _FIRST_SCREEN = 3.0
 """How many times as long as for another gate it is waited for the first one: a program
 starts. On a machine with a load of 20, Chromium showed a page's grey boxes for 10 s.
 """
+_STAYS_S = 2.0
+"""How long the first screen must stay in a rehearsal: a user may act while a page still
+loads, and another machine would be done with that too soon.
+"""
 _NEAR_PX = 20
 """The distance within which two clicks are near each other. For programs that is 5 of
 their own pixels: 10 on a screen on which they draw everything twice as large.
@@ -169,11 +173,18 @@ class GateWaiter:
                 if self._await_within(BACK_S):
                     break
                 seen_at = position.opened_at
-        return self.look_at_end()
+        return self.look_again()
 
-    def look_at_end(self) -> Mismatch | None:
-        """Return what differs from the recorded end now, if it does not go away within
-        `BACK_S`. Raises DesktopError.
+    def watch_first(self) -> Mismatch | None:
+        """Return what differs from the first screen after `_STAYS_S`. Raises
+        DesktopError.
+        """
+        self._desktop.perform(Wait(_STAYS_S))
+        return self.look_again()
+
+    def look_again(self) -> Mismatch | None:
+        """Return what differs from the recorded screen now, if it does not go away
+        within `BACK_S`. Raises DesktopError.
         """
         position = self._course.position
         position.opening = None

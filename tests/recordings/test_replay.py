@@ -12,9 +12,12 @@ import pytest
 
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
-from pytest_vnc_use.recordings.course import Course
-from pytest_vnc_use.recordings.format import Screen, Segment
+from pytest_vnc_use.recordings.course import Allowances, Course
+from pytest_vnc_use.recordings.drift import RECORDED_TOO_EARLY
+from pytest_vnc_use.recordings.format import RecordedStep, Screen, Segment
 from pytest_vnc_use.recordings.gates import mask_of
+from pytest_vnc_use.recordings.images import pixels_in
+from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
@@ -29,7 +32,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from support.memory_desktop import PaintedController
+from support.memory_desktop import PaintedController, painted, replayed
 from support.paths import PROGRAMS
 from support.tills import ADD_WHEN_MOVED, LATER, PAY, STEPS, TASK, Steps, Tills
 
@@ -196,6 +199,36 @@ def test_click_after_click_waits(
         action.duration_s for action in desktop.performed if isinstance(action, Wait)
     ]
     assert waited == ([pytest.approx(waits_s, abs=0.1)] if waits_s else [])
+
+
+class Loading(PaintedController):
+    """A desktop whose screen is another one after each wait."""
+
+    @property
+    def shade(self) -> int:
+        return 100 * sum(isinstance(action, Wait) for action in self.performed)
+
+
+def rehearsed_click(desktop: PaintedController) -> list[Action]:
+    """Rehearse a click, on the screen on which the desktop begins; return what was
+    done.
+    """
+    first = Screen(pixels=lambda: pixels_in(painted(0)))
+    step = RecordedStep(action=Click(20, 0), screen=first)
+    segment = Segment(task="Click", steps=(step,), end=first)
+    allowances = Allowances(rehearsal=Rehearsal([]))
+    return replayed(Replay(desktop, Course(segment, allowances)))
+
+
+def test_rehearsal_begins_on_screen_that_stays() -> None:
+    assert rehearsed_click(PaintedController(repaint=False)) == [Click(20, 0)]
+
+
+def test_rehearsal_does_not_begin_on_screen_that_loads() -> None:
+    """It was recorded too early, and would repeat only where all is as slow."""
+    problem = f"(?s)after it was as recorded\n.*{re.escape(RECORDED_TOO_EARLY)}"
+    with pytest.raises(RecordingDrifted, match=problem):
+        rehearsed_click(Loading())
 
 
 @pytest.mark.slow
