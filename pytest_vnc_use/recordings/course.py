@@ -56,6 +56,10 @@ from pytest_vnc_use.types.actions import Point, points
 _MAX_CAPTION = 80
 """The maximum characters of a step's caption in the first line of a message."""
 _AT_END = "at the end"
+_MAX_UNKNOWN = 8
+"""The most parts that are named of one frame: to look for the text of each in all
+screens takes seconds.
+"""
 
 
 def gate_to(
@@ -527,7 +531,8 @@ class Course:
         A slow program shows an earlier screen with a part of a later one: of the next
         gate's, or of the one after it. What comes on its own, such as a notification,
         may come at another step than when it was recorded. Any of these screens may
-        show another value than recorded.
+        show another value than recorded. Of many parts only the first `_MAX_UNKNOWN` are
+        returned.
         """
         left_out = self.position.gate.ignored
         left_out = left_out | mask_of(self._places_of_values(), left_out.shape)
@@ -540,8 +545,10 @@ class Course:
         parts = unknown_parts(transient, known, left_out)
         is_drawn = is_drawn_beside(parts, beside, transient, left_out)
         passage = Passage(beside, passing, self._typed_at(), is_drawn)
-        regions = []
+        regions: list[Region] = []
         for part in parts:
+            if len(regions) == _MAX_UNKNOWN:
+                break
             if cleared is not None and part.meets(cleared):
                 continue
             new = passage.new_lines(part, transient)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +18,7 @@ from pytest_vnc_use.backends.pixels import box_of, boxes_of, most_common
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.same_text import MAX_HEIGHT_PX, really_differing
 from pytest_vnc_use.types import CARET_PX, Region
+from pytest_vnc_use.types.actions import Point
 
 _PAGE_SHARE = 0.5
 """The part of the screen that a message has at most: more is a page that loads."""
@@ -39,8 +40,6 @@ _PLAIN_LEVELS = 8
 """The largest difference of a level of a background with a faint pattern."""
 _FADE_LEVELS = 6
 """The largest difference of a level from the blend of two screens."""
-_SHADE_LEVELS = 16
-"""Colours whose levels differ by less may be one."""
 _BEARING_PX = 8
 """The largest gap between a caret and the text that begins there, on a screen on which
 all is twice as large.
@@ -86,6 +85,8 @@ class Passage:
     passing: Sequence[Pixels] = ()
     typed_at: Sequence[Region] | None = None
     is_drawn: bool = False
+    moves: list[Point] = field(default_factory=list)
+    """How lines of text have moved that were found elsewhere, across and down."""
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way: it has no line of text
@@ -119,7 +120,7 @@ class Passage:
             or self._is_typed(line, seen)
             or (not self.is_drawn and is_on_its_way(line, self.screens, seen))
             or is_fading(line, screens, seen)
-            or is_moved_text(line, screens, seen)
+            or is_moved_text(line, screens, seen, self.moves)
             or is_scaled_text(line, screens, seen)
         )
 
@@ -339,25 +340,41 @@ def _explained(drawn: Pixels, recorded: Pixels) -> float:
     share of the variance that is between pixels of different recorded colours, as the
     correlation ratio of statistics.
     """
-    shades = levels_of(recorded).reshape(-1, 3) // _SHADE_LEVELS
-    _, shade = np.unique(shades, axis=0, return_inverse=True)
-    shade = shade.ravel()
+    shade = _shades(recorded)
     pixels_of_shade = np.bincount(shade)
+    shades = np.count_nonzero(pixels_of_shade)
     left_over = 0.0
     total = 0.0
     for channel in levels_of(drawn).reshape(-1, 3).T.astype(np.float64):
-        mean_of_shade = np.bincount(shade, channel) / pixels_of_shade
+        mean_of_shade = np.bincount(shade, channel) / np.maximum(pixels_of_shade, 1)
         left_over += ((channel - mean_of_shade[shade]) ** 2).sum()
         total += ((channel - channel.mean()) ** 2).sum()
     # each shade of its own explains one pixel, whatever its colour is
-    freedom = (len(shade) - 1) / max(len(shade) - len(pixels_of_shade), 1)
-    return 1 - left_over / max(total, 1) * freedom
+    freedom = (len(shade) - 1) / max(len(shade) - shades, 1)
+    return float(1 - left_over / max(total, 1) * freedom)
 
 
-def is_moved_text(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
+def _shades(pixels: Pixels) -> npt.NDArray[np.int64]:
+    """Return the number of each pixel's shade, in one row: the four highest bits of its
+    red, green and blue.
+
+    >>> _shades(np.array([[0x102030, 0x1F2F3F, 0xFFFFFF]], np.uint32)).tolist()
+    [291, 291, 4095]
+    """
+    red, green, blue = (pixels >> shift & 0xF for shift in (20, 12, 4))
+    return (red << 8 | green << 4 | blue).ravel().astype(np.int64)
+
+
+def is_moved_text(
+    box: Region, screens: Sequence[Pixels], seen: Pixels, moves: list[Point]
+) -> bool:
     """Return whether a box is of a line of text that one of the screens has, in its place
     or elsewhere, where it is not now. On its way it may be drawn at a fraction of a pixel,
     and in another colour.
+
+    It is looked for first where the `moves` of other lines lead, across and down, to
+    which its own is added: the lines of a list move together, and a search in a whole
+    screen takes a fifth of a second.
     """
     background = _background(box, seen)
     is_drawn = np.abs(_ink(box.part_of(seen), background)).max(axis=2) > _PLAIN_LEVELS
@@ -369,12 +386,24 @@ def is_moved_text(box: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
     if is_drawn.sum() > line.grown(_AROUND_PX, seen.shape).area / 2:
         return False
     drawn = _ink(line.part_of(seen), background)
+    height, width = seen.shape
+    for across, down in moves:
+        there = line.moved(across, down)
+        is_shown = there.is_part_of(Region(0, 0, width, height))
+        if is_shown and any(_is_from(there, old, seen, drawn) for old in screens):
+            return True
     for screen in screens:
         for there in _places_of(line, drawn, screen, seen):
-            is_gone = differing(there.part_of(screen), there.part_of(seen)).any()
-            if is_gone and _likeness_to(there, screen, drawn) >= _SAME_LINE:
+            if _is_from(there, screen, seen, drawn):
+                moves.append((there.left - line.left, there.top - line.top))
                 return True
     return False
+
+
+def _is_from(there: Region, screen: Pixels, seen: Pixels, drawn: Levels) -> bool:
+    """Return whether a screen has a drawing at a place where it is not now."""
+    is_gone = differing(there.part_of(screen), there.part_of(seen)).any()
+    return bool(is_gone) and _likeness_to(there, screen, drawn) >= _SAME_LINE
 
 
 def is_scaled_text(line: Region, screens: Iterable[Pixels], seen: Pixels) -> bool:
@@ -534,11 +563,26 @@ def is_typed(
         is_in_row = box.top <= row < box.bottom
         first = place.left - _BEARING_PX
         last = place.right + _BEARING_PX
-        begins_there = first <= box.left <= last
+        begins_there = first <= _start_of_words(box, first, seen) <= last
         between = seen[row, box.right : place.right]
         if is_in_row and begins_there and (between == background).all():
             return True
     return False
+
+
+def _start_of_words(box: Region, first: int, seen: Pixels) -> int:
+    """Return the column at which the words begin, from the column `first` on, of which a
+    box is the last: they are apart by at most their height.
+    """
+    left = max(first, 0)
+    before = seen[box.top : box.bottom, left : box.left]
+    has_ink = (before != most_common(box.part_of(seen))).any(axis=0)
+    start = box.left
+    for column in np.flatnonzero(has_ink)[::-1] + left:
+        if start - column > box.height:
+            break
+        start = int(column)
+    return start
 
 
 def _ends_with_block(line: Pixels) -> bool:

@@ -358,6 +358,18 @@ def test_unknown_parts_typed_text_at_part_that_blinks() -> None:
     assert course.unknown_parts(page("bread", status="1 of 3")) == []
 
 
+def test_passage_shows_last_of_typed_words() -> None:
+    """The first are as in a text that was typed before."""
+    screens = [*TYPED[1:3], page("white wine")]
+    shown = page("white bread")
+    (box,) = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
+    field = Region(30, 28, 32, 44)
+    assert box.left > field.right + 20
+    assert Passage(TYPED[1:3], screens[2:], [field], is_drawn=True).shows(box, shown)
+    elsewhere = [field.moved(0, 60)]
+    assert not Passage(TYPED[1:3], screens[2:], elsewhere, True).shows(box, shown)
+
+
 def open_to_right(shown: Pixels) -> Pixels:
     """A page whose field has no border on its right side."""
     _, top, right, bottom = FIELD
@@ -673,7 +685,7 @@ def between(one: Pixels, other: Pixels) -> Pixels:
 def test_is_moved_text_other_line_is_message(shown: Pixels, *, is_known: bool) -> None:
     screens = [text_at(20, "Slide 1"), text_at(20, "Slide 2")]
     (box, *_) = unknown_parts(shown, screens, np.zeros(shown.shape, np.bool_))
-    assert is_moved_text(box, screens, shown) is is_known
+    assert is_moved_text(box, screens, shown, []) is is_known
 
 
 @pytest.mark.parametrize(
