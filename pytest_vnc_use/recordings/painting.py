@@ -18,7 +18,6 @@ from pytest_vnc_use.backends.pixels import box_of, boxes_of, most_common
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.same_text import MAX_HEIGHT_PX, really_differing
 from pytest_vnc_use.types import CARET_PX, Region
-from pytest_vnc_use.types.actions import Point
 
 _PAGE_SHARE = 0.5
 """The part of the screen that a message has at most: more is a page that loads."""
@@ -71,6 +70,8 @@ _found_lines: dict[bytes, Sequence[Region]] = {}
 """The lines of text of some screens, at most `_MAX_FOUND`, by the screen's digest."""
 
 Levels = npt.NDArray[np.float64]
+Move = tuple[Pixels, int, int]
+"""A screen on which text was elsewhere, and how far right and down of where it is now."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +86,8 @@ class Passage:
     passing: Sequence[Pixels] = ()
     typed_at: Sequence[Region] | None = None
     is_drawn: bool = False
-    moves: list[Point] = field(default_factory=list)
-    """How lines of text have moved that were found elsewhere, across and down."""
+    moves: list[Move] = field(default_factory=list)
+    """Where lines of text were found that have moved."""
 
     def shows(self, box: Region, seen: Pixels) -> bool:
         """Return whether a box of a screen may be seen on the way: it has no line of text
@@ -366,15 +367,15 @@ def _shades(pixels: Pixels) -> npt.NDArray[np.int64]:
 
 
 def is_moved_text(
-    box: Region, screens: Sequence[Pixels], seen: Pixels, moves: list[Point]
+    box: Region, screens: Iterable[Pixels], seen: Pixels, moves: list[Move]
 ) -> bool:
     """Return whether a box is of a line of text that one of the screens has, in its place
     or elsewhere, where it is not now. On its way it may be drawn at a fraction of a pixel,
     and in another colour.
 
-    It is looked for first where the `moves` of other lines lead, across and down, to
-    which its own is added: the lines of a list move together, and a search in a whole
-    screen takes a fifth of a second.
+    It is looked for first where other lines were found, the `moves`, to which its own is
+    added: the lines of a list move together, and a search in a whole screen takes a fifth
+    of a second.
     """
     background = _background(box, seen)
     is_drawn = np.abs(_ink(box.part_of(seen), background)).max(axis=2) > _PLAIN_LEVELS
@@ -387,15 +388,17 @@ def is_moved_text(
         return False
     drawn = _ink(line.part_of(seen), background)
     height, width = seen.shape
-    for across, down in moves:
+    for screen, across, down in moves:
         there = line.moved(across, down)
-        is_shown = there.is_part_of(Region(0, 0, width, height))
-        if is_shown and any(_is_from(there, old, seen, drawn) for old in screens):
+        is_on_screen = there.is_part_of(Region(0, 0, width, height))
+        if is_on_screen and _is_from(there, screen, seen, drawn):
             return True
     for screen in screens:
         for there in _places_of(line, drawn, screen, seen):
             if _is_from(there, screen, seen, drawn):
-                moves.append((there.left - line.left, there.top - line.top))
+                across = there.left - line.left
+                down = there.top - line.top
+                moves.append((screen, across, down))
                 return True
     return False
 
