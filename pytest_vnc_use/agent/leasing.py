@@ -27,6 +27,7 @@ from pytest_vnc_use.settings.fallbacks import (
 )
 from pytest_vnc_use.settings.layers import read_count
 from pytest_vnc_use.settings.settings import (
+    LOCAL_SERVERS,
     Settings,
 )
 from pytest_vnc_use.types.protocols import (
@@ -69,8 +70,6 @@ CONNECTION_SETTINGS = (
     "start_seconds",
 )
 """The settings that decide how a controller connects."""
-HOME_SERVERS = ("xvnc", "qt")
-"""The servers on which a program can start with a home."""
 _ENGINE = "pytest_vnc_use.agent.run"
 """The module that imports LangGraph, which takes most of a second of processor time."""
 _MAX_PORT = 65_535
@@ -80,9 +79,9 @@ _warned: set[str] = set()
 
 def is_external(settings: Settings) -> bool:
     """Return whether another user started the desktop."""
-    return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith(
-        "container:"
-    )
+    server = settings.server
+    is_started = server in LOCAL_SERVERS or server.startswith("container:")
+    return bool(server) and not is_started
 
 
 def settings_at(settings: Settings, server: str) -> Settings:
@@ -208,7 +207,7 @@ def _check_home(settings: Settings) -> None:
     """Raise SettingsError if no program on this desktop can start with `home`."""
     if not settings.home or not settings.server:
         return
-    if settings.server in HOME_SERVERS:
+    if settings.server in LOCAL_SERVERS:
         check_home(Path(settings.home))
         return
     remedy = "let a fixture write the files with vnc_desktop.write_file"

@@ -24,7 +24,7 @@ from pytest_vnc_use.errors import DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.interactive import has_user
 from pytest_vnc_use.plain_text import line, plain
 from pytest_vnc_use.settings.layers import absolute_desktop
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import LOCAL_SERVERS, Settings
 from pytest_vnc_use.types.values import value_mark, value_names
 
 DESCRIPTION = """\
@@ -197,7 +197,7 @@ def check(project: Project, settings: Settings) -> Iterator[Finding]:
     ):
         can_start = can_start and finding.word != "FAIL"
         yield finding
-    if can_start and settings.server in ("xvnc", "qt") and project.target.app:
+    if can_start and settings.server in LOCAL_SERVERS and project.target.app:
         started = replace(settings, app=project.target.app, start_seconds=STARTS_S)
         yield _start(absolute_desktop(started, project.directory))
     yield _collect(project.test.as_posix(), project.directory)

@@ -27,7 +27,7 @@ from pytest_vnc_use.cli.doctor import (
 from pytest_vnc_use.cli.ini_file import IniFile, read_text, tomllib
 from pytest_vnc_use.cli.target import Kind, Target, split_command
 from pytest_vnc_use.settings.layers import absolute_command
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import LOCAL_SERVERS, Settings
 
 POLICY = "vnc-policy.toml"
 WORKFLOW = "desktop-tests"
@@ -319,7 +319,7 @@ class Project:
         knows them.
         """
         packages = dict.fromkeys(PACKAGES[self.target.kind])
-        if self.target.kind in ("xvnc", "qt"):
+        if self.target.kind in LOCAL_SERVERS:
             for path in filter(None, map(shutil.which, split_command(self.target.app))):
                 command = Path(path).name
                 if not command.startswith("python"):

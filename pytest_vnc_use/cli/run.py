@@ -47,7 +47,7 @@ from pytest_vnc_use.runs.redactor import Secrets
 from pytest_vnc_use.runs.transcript import only_waiting, step_line
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
 from pytest_vnc_use.settings.layers import absolute_desktop
-from pytest_vnc_use.settings.settings import FIELDS, Settings
+from pytest_vnc_use.settings.settings import FIELDS, LOCAL_SERVERS, Settings
 from pytest_vnc_use.triage import MAX_ERROR, sanitize
 from pytest_vnc_use.types import (
     ApprovalRequest,
@@ -190,7 +190,7 @@ def _run_to_save_home(arguments: argparse.Namespace) -> int:
     values = {"app": arguments.app}
     settings = absolute_desktop(settings_of(arguments, values), Path.cwd())
     kept_home = Path(arguments.save_home)
-    if settings.server not in leasing.HOME_SERVERS or not settings.app:
+    if settings.server not in LOCAL_SERVERS or not settings.app:
         raise SettingsError(
             "--save-home needs a program that it can end: --app and --vnc=xvnc or"
             f" --vnc=qt, got --app={settings.app!r} and --vnc={settings.server!r}"

@@ -13,6 +13,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.settings.settings import LOCAL_SERVERS
 
 Kind = Literal["xvnc", "qt", "container", "address", "page"]
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -143,7 +144,7 @@ def _on(server: str, command: str, directory: Path) -> Target:
         return Target("container", server, command)
     if _is_server(server):
         return Target("address", server, command)
-    if server not in ("xvnc", "qt"):
+    if server not in LOCAL_SERVERS:
         raise SettingsError(
             "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got"
             f" {server!r}"

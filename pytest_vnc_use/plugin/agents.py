@@ -49,7 +49,7 @@ from pytest_vnc_use.recordings.reviewer import ReviewedTest, Reviewer
 from pytest_vnc_use.recordings.store import Key, load_of
 from pytest_vnc_use.recordings.values import check_vouched
 from pytest_vnc_use.settings.layers import absolute_files
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import LOCAL_SERVERS, Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner, RunObserver
 
 if TYPE_CHECKING:
@@ -63,8 +63,6 @@ _UNRECORDED = "no judge is set, and there is no recording of this test"
 _NO_JUDGE_TO_CONTINUE = (
     "no judge is set (--vnc-judge=gemini), and what a model does is judged"
 )
-_SIZED_SERVERS = ("xvnc", "qt")
-"""The servers that are started with the screen size of the settings."""
 _REVIEWER = pytest.StashKey[Reviewer]()
 """The reviewer of the session, with the answers so far."""
 
@@ -158,7 +156,7 @@ def check_recording(item: pytest.Item, settings: Settings) -> None:
         is_asked = settings.record == "accept" and kept.reworded(task, number)
         if not is_asked:
             raise RecordingError(kept.format_missing(task, number))
-    if settings.server in _SIZED_SERVERS:
+    if settings.server in LOCAL_SERVERS:
         kept.check_size(*settings.screen_size)
 
 

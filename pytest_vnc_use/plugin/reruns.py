@@ -42,7 +42,7 @@ from pytest_vnc_use.plugin.state import (
 )
 from pytest_vnc_use.report.results import RehearsalFigures
 from pytest_vnc_use.runs.directory import DRAFT_FILE, read_trace, to_json
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import LOCAL_SERVERS, Settings
 
 try:
     from _pytest.subtests import failed_subtests_key
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.types import Drift, Region
 
-_FRESH_SERVERS = ("qt", "xvnc")
-"""The kinds of server that are started for a test, beside containers."""
 UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
 """Set once the user undoes steps: the tasks of this attempt without those steps, which
 the next attempt repeats.
@@ -191,7 +189,7 @@ def reused_desktop_reason(settings: Settings) -> str:
     if settings.scope != "test":
         return f"with --vnc-scope={settings.scope} no desktop is fresh"
     server = settings.server
-    if server in _FRESH_SERVERS or server.startswith("container:"):
+    if server in LOCAL_SERVERS or server.startswith("container:"):
         return ""
     return "the desktop is not started here, so it is not fresh"
 

@@ -29,7 +29,7 @@ from pytest_vnc_use.recordings.same_text import (
     kinds_beside,
     really_differing,
 )
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.settings import LOCAL_SERVERS, Settings
 from pytest_vnc_use.types import CARET_PX, Region
 from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.protocols import Desktop
@@ -134,7 +134,6 @@ FAMILIES = ("sans-serif", "serif", "monospace")
 _OTHER_FONTS = "Fonts differ from the recording's machine"
 _DIFFERS = "This machine differs from the recording's"
 _FACTS_S = 20.0
-_STARTED_SERVERS = ("xvnc", "qt")
 _TOOLS = "dash|bash|coreutils|findutils|grep|sed|dpkg|dbus.*|dconf.*|.*-common"
 """Packages that draw nothing: of the commands below, of wrappers and services, and
 doubles of a program's own.
@@ -163,7 +162,7 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
     """
     facts: dict[str, str] = {}
     kind = ""
-    if settings.server in _STARTED_SERVERS:
+    if settings.server in LOCAL_SERVERS:
         kind = settings.server
         facts["rendering"] = settings.rendering
         facts["server"] = kind

@@ -102,13 +102,17 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+LOCAL_SERVERS = ("xvnc", "qt")
+"""The values of `server` for a desktop that the plugin starts on this machine."""
+
+
 def _server(text: str) -> str:
     """Return the text, unless it is a misspelt kind of desktop, which would be taken for
     a host.
     """
     letters = sorted(text.lower())
     is_misspelt = text == "container" or letters in (sorted("qt"), sorted("xvnc"))
-    if is_misspelt and text not in ("qt", "xvnc"):
+    if is_misspelt and text not in LOCAL_SERVERS:
         raise ValueError("host::port, wss://…, xvnc, qt, or container:IMAGE")
     return text
 
