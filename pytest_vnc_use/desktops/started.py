@@ -352,7 +352,7 @@ class ReachedDesktop(ABC):
             # before: it may write as it ends
             has_ended = bool(self.program_exit_reason())
             is_last = has_ended or not deadline.remaining_s
-            is_filled = has_ended or not empty_until.remaining_s
+            may_be_empty = has_ended or not empty_until.remaining_s
             try:
                 text = reach.read(name)
             except FileMissing:
@@ -360,7 +360,7 @@ class ReachedDesktop(ABC):
                     raise
                 empty_until = Deadline(min(timeout_s, _EMPTY_S))
             else:
-                if text or is_filled:
+                if text or may_be_empty:
                     return text
             time.sleep(_POLL_S)  # a remote desktop does not report new files
 

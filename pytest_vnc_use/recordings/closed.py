@@ -142,6 +142,13 @@ class ClosedGates:
         possible.
         """
 
+    @property
+    def _was_recorded_too_early(self) -> bool:
+        """Whether a rehearsal saw the first screen as recorded, and then another one."""
+        position = self._course.position
+        is_rehearsed = self._course.allowances.rehearsal is not None
+        return is_rehearsed and position.gate.is_first and position.opened_at > 0
+
     def close(self, mismatch: Mismatch, seen: FrameRef) -> str:
         """Announce a drift, let the live planner take over, and return the message.
 
@@ -187,7 +194,7 @@ class ClosedGates:
                 text = f"{drift}: {problem}"
         if self._course.position.gate.is_first:
             text = f"{self._circumstances.unlike}{text}"
-            if self._course.position.opened_at:
+            if self._was_recorded_too_early:
                 text = f"{text}, after it was as recorded"
         if waited_s := self._course.position.longer_wait_s:
             took_s = self._course.appeared_s
@@ -208,7 +215,7 @@ class ClosedGates:
         gate = course.position.gate
         masks = offered_masks(mismatch, gate, seen, course.due_at)
         lines = []
-        if gate.is_first and course.position.opened_at:
+        if self._was_recorded_too_early:
             lines.append(RECORDED_TOO_EARLY)
         lines += remedies(
             mismatch,
