@@ -8,8 +8,9 @@ per tile of 32 x 32 pixels, and from rules.
 Transient frames are screens shown briefly between two looks, such as a toast, a splash,
 "loading …". A screen is kept if one of its tiles has shown the same for `SHOWN_S` and
 is now drawn over. So spinners, videos and transitions are not kept, however long they
-last. Carets and clocks are kept a few times: each tile counts only `MAX_PER_TILE`
-times.
+last. A screen is kept, too, if one of its tiles is as in the look before again: what a
+busy machine paints late and takes away in time. Carets and clocks are kept a few times:
+each tile counts only `MAX_PER_TILE` times.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, Rectangle, encode_png
+from pytest_vnc_use.backends.pixels import (
+    COLOUR_BITS,
+    Pixels,
+    Rectangle,
+    box_of,
+    encode_png,
+)
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import (
@@ -360,6 +367,31 @@ class NewestImage:
         self._newest = None
 
 
+class Drawing(NamedTuple):
+    """What an update draws over: the screen before it, the tiles that had changed since
+    the look, and those of them that have shown the same for `SHOWN_S`.
+    """
+
+    before: Capture
+    changed: Tiles
+    rested: Tiles
+
+
+def differing(some: Pixels, others: Pixels, within: Tiles) -> Tiles:
+    """Return which of the tiles `within` differ in a pixel."""
+    tiles = np.zeros_like(within)
+    if not within.any():
+        return tiles
+    box = box_of(within)
+    left = box.left * TILE_PX
+    top = box.top * TILE_PX
+    part = Region(left, top, box.right * TILE_PX, box.bottom * TILE_PX)
+    differs = ((part.part_of(some) ^ part.part_of(others)) & COLOUR_BITS) != 0
+    counts = _sums(_sums(differs.view(np.uint8), 0, axis=0), 0, axis=1)
+    box.part_of(tiles)[:] = counts > 0
+    return tiles & within
+
+
 class TransientFrames:
     """The newest transient frames, limited in number and bytes. For one thread at a
     time.
@@ -389,22 +421,30 @@ class TransientFrames:
         self._looked = None
         self._transients = np.zeros(tiles.shape, np.int64)
 
-    def draw_over(
+    def before_drawing(
         self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float
-    ) -> None:
-        """Keep `pixels` as a transient frame if one of the tiles `drawn` has shown the
-        same for `SHOWN_S`.
+    ) -> Drawing | None:
+        """Return the drawing over the tiles `drawn`, if it may end a transient frame."""
+        changed = drawn & (last_s >= self._known_s) & ~moving
+        changed &= self._transients < MAX_PER_TILE
+        if not changed.any():
+            return None
+        rested = changed & (last_s <= now_s - SHOWN_S)
+        return Drawing(Capture(pixels.copy(), now_s, moving), changed, rested)
 
-        These tiles are now drawn over.
+    def after_drawing(self, drawing: Drawing, pixels: Pixels) -> None:
+        """Keep the screen before the drawing as a transient frame, if one of its tiles
+        has shown the same for `SHOWN_S`, or is as in the look before again.
         """
-        was_shown = (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S)
-        transient = drawn & was_shown & ~moving
-        transient &= self._transients < MAX_PER_TILE
-        if not transient.any():
+        capture = drawing.before
+        ended = drawing.rested
+        if self._base is not None:
+            came = differing(self._base, capture.pixels, drawing.changed)
+            ended = ended | (came & ~differing(self._base, pixels, came))
+        if not ended.any():
             return
-        self._transients += transient
-        self._known_s = now_s
-        capture = Capture(pixels.copy(), now_s, moving)
+        self._transients += ended
+        self._known_s = capture.taken_at
         if self._base is None:
             self._base = capture.pixels
         self._kept.append((self._base, capture))
@@ -469,7 +509,11 @@ class Framebuffer:
         with self._condition:
             if self._error is not None:
                 return
-            self._keep_transient(np.ones_like(self._activity.last_s, np.bool_))
+            everything = np.ones_like(self._activity.last_s, np.bool_)
+            drawing = self._before_drawing(everything)
+            if drawing:
+                # no tile of another size is as in the look before
+                self._transients.after_drawing(drawing, drawing.before.pixels)
             self._size = (width, height)
             self._pixels = np.zeros((height, width), np.uint32)
             self._missing = np.ones((height, width), np.bool_)
@@ -487,7 +531,7 @@ class Framebuffer:
                 bottom = -(-(area.y + area.height) // TILE_PX)
                 right = -(-(area.x + area.width) // TILE_PX)
                 covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
-            self._keep_transient(covered)
+            drawing = self._before_drawing(covered)
             for rectangle in rectangles:
                 area = rectangle.area
                 target = self._pixels[area.slices]
@@ -497,6 +541,8 @@ class Framebuffer:
                 self._activity.add(area.x, area.y, changed, clock.monotonic())
                 if not self._complete:
                     self._missing[area.slices] = False
+            if drawing:
+                self._transients.after_drawing(drawing, self._pixels)
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
 
@@ -513,15 +559,16 @@ class Framebuffer:
         with self._condition:
             self._condition.notify_all()
 
-    def _keep_transient(self, drawn: Tiles) -> None:
-        if self._complete:
-            self._transients.draw_over(
-                drawn,
-                self._pixels,
-                self._activity.last_s,
-                self._moving(),
-                clock.monotonic(),
-            )
+    def _before_drawing(self, drawn: Tiles) -> Drawing | None:
+        if not self._complete:
+            return None
+        return self._transients.before_drawing(
+            drawn,
+            self._pixels,
+            self._activity.last_s,
+            self._moving(),
+            clock.monotonic(),
+        )
 
     def _moving(self) -> Tiles:
         return self._activity.moving(clock.monotonic())

@@ -353,12 +353,16 @@ class Tiles:
         drawn = np.zeros((4, COLUMNS), np.bool_)
         for row, column in tiles:
             drawn[row, column] = True
-        self.passed.draw_over(drawn, self.pixels, self.last_s, self.moving, now_s)
+        drawing = self.passed.before_drawing(
+            drawn, self.pixels, self.last_s, self.moving, now_s
+        )
         for row, column in tiles:
             top = row * TILE_PX
             left = column * TILE_PX
             self.pixels[top : top + size_px, left : left + size_px] = colour
         self.last_s[drawn] = now_s
+        if drawing:
+            self.passed.after_drawing(drawing, self.pixels)
 
 
 def test_toast_is_kept_once_beside_changing_region() -> None:
@@ -372,6 +376,17 @@ def test_toast_is_kept_once_beside_changing_region() -> None:
     assert toast.taken_at == 10.46
     assert (toast.pixels[:TILE_PX, 18 * TILE_PX :] == 7).all()
     assert not screen.passed.take()
+
+
+def test_toast_that_is_painted_late_is_kept() -> None:
+    screen = Tiles()
+    screen.paint(10.1, 7, (0, 18), (0, 19))
+    screen.paint(10.11, 5, (2, 2))
+    screen.paint(10.12, 6, (2, 2))
+    screen.paint(10.13, 0, (0, 18), (0, 19))
+    (toast,) = screen.passed.take()
+    assert toast.taken_at == 10.13
+    assert (toast.pixels[:TILE_PX, 18 * TILE_PX :] == 7).all()
 
 
 EVERY_TILE = [(row, column) for row in range(4) for column in range(COLUMNS)]
