@@ -216,7 +216,7 @@ class Gate:
         elif is_effect:
             what = f"a different effect of {step.name}"
         else:
-            what = f"a difference in a region untouched by {step.name}"
+            what = f"a difference where nothing changed at {step.name}, when recorded"
 
         box = box_of(differs)
         boxes = tuple(boxes_of(differs))

@@ -56,7 +56,7 @@ def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
         (
             gate(ADD, (), before=ADD),
             drawn("Sub"),
-            "a difference in a region untouched by the step before: ",
+            "a difference where nothing changed at the step before, when recorded: ",
         ),
         (
             gate(ADD, (), before=ADD, targets=NEAR),
