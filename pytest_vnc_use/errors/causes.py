@@ -32,8 +32,8 @@ _BLOCKS = {
         " --allowed-hosts=127.0.0.1,/"
     ),
 }
-"""The prefixes of errors of plugins that keep tests from the network; with -W error,
-pytest-socket's is a warning.
+"""The beginning of each error of a plugin that keeps tests from the network, and the
+remedy. The class decides nothing: with -W error, pytest-socket's is a warning.
 """
 
 
@@ -126,38 +126,8 @@ def is_from_package(error: BaseException) -> bool:
     """Return whether the innermost frame is of this package, or there is none, whatever
     the class of the error.
     """
-    return all(map(_is_package_frame, frames_of(error)[-1:]))
-
-
-def is_users(file: str, test: Path) -> bool:
-    """Return whether a file belongs to the user: not to this package, to Python or to
-    an installed library.
-
-    Files beside the test belong to the user.
-    """
-    path = Path(file).absolute()
-    is_beside = test.parent in path.parents
-    if is_beside:
-        path = path.relative_to(test.parent)
-    if not _LIBRARIES.isdisjoint(path.parts):
-        return False
-    return is_beside or not (_is_of_package(file) or _is_of_python(file))
-
-
-def users_lines(error: BaseException, test: Path) -> list[str]:
-    """Return the user's lines that the error came through, innermost first, such as
-    `shop_plan.py:2, in look`.
-    """
-    entries = traceback.extract_tb(error.__traceback__)
-    user_entries = [
-        entry
-        for entry in entries
-        if not entry.filename.startswith("<") and is_users(entry.filename, test)
-    ]
-    return [
-        f"{Path(entry.filename).name}:{entry.lineno}, in {entry.name}"
-        for entry in reversed(user_entries)
-    ]
+    frames = frames_of(error)
+    return not frames or _is_of_package(frames[-1].f_code.co_filename)
 
 
 def lines_in(file: Path, error: BaseException) -> list[str]:
@@ -172,8 +142,13 @@ def lines_in(file: Path, error: BaseException) -> list[str]:
     return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
 
 
-def _is_package_frame(frame: FrameType) -> bool:
-    return _is_of_package(frame.f_code.co_filename)
+def _is_of_user(file: str) -> bool:
+    """Return whether a file belongs to the user: not to this package, to Python or to
+    an installed library.
+    """
+    if file.startswith("<") or not _LIBRARIES.isdisjoint(Path(file).absolute().parts):
+        return False
+    return not (_is_of_package(file) or _is_of_python(file))
 
 
 @lru_cache(1000)
@@ -198,24 +173,29 @@ def _directories_of_python() -> frozenset[Path]:
 def users_errors(role: str, asked: object) -> Iterator[None]:
     """Map each error of a user's planner or judge to one of this package.
 
-    `role` names it in the message. An error of a file, a connection or a time-out is an
-    outage; else the planner or the judge failed. Errors of this package stay, and so do
-    those of its own planners and judges: they are its defects. Raises ModelUnavailable,
-    AgentFailed.
+    `role` names `asked` in the message. An error of a file, a connection or a time-out
+    is an outage; else the planner or the judge failed. Errors of this package stay, and
+    so do those of its own planners and judges: they are its defects. Raises
+    ModelUnavailable, AgentFailed.
     """
     try:
         yield
     except VncUseError:
         raise
     except Exception as exc:
-        if not _is_users(asked):
+        if not _is_custom(asked):
             raise
         is_outage = any(isinstance(cause, (OSError, EOFError)) for cause in chain(exc))
         kind = ModelUnavailable if is_outage else AgentFailed
-        lines = [f"at {line}" for line in users_lines(exc, Path())]
-        raise kind("\n  ".join([f"the {role} raised {named(exc)}", *lines])) from exc
+        message = f"the {role} raised {named(exc)}"
+        for entry in reversed(traceback.extract_tb(exc.__traceback__)):
+            if _is_of_user(entry.filename):
+                name = Path(entry.filename).name
+                message += f"\n  at {name}:{entry.lineno}, in {entry.name}"
+        raise kind(message) from exc
 
 
-def _is_users(asked: object) -> bool:
+def _is_custom(asked: object) -> bool:
+    """Return whether a planner or judge is the user's, or calls the user's code."""
     package, _, name = type(asked).__module__.partition(".")
     return package != _PACKAGE.name or name.startswith(_USERS_CODE)
