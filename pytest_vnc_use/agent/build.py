@@ -162,7 +162,11 @@ def with_text(
     if not reads_text(settings):
         return functions
     from pytest_vnc_use import ocr
-    from pytest_vnc_use.backends.elements import NONE_LISTED, elements_function
+    from pytest_vnc_use.backends.elements import (
+        NONE_IN_VIEW,
+        NONE_LISTED,
+        elements_function,
+    )
     from pytest_vnc_use.backends.pixels import pixels_in
 
     def look() -> tuple[list[Element], tuple[int, int]]:
@@ -170,7 +174,7 @@ def with_text(
         return ocr.texts_of(pixels_in(frame)), (frame.ref.width, frame.ref.height)
 
     list_texts = elements_function(look, counted_in(settings))
-    list_known = functions.get("list_elements", lambda: NONE_LISTED[0])
+    list_known = functions.get("list_elements", lambda: NONE_IN_VIEW)
 
     def list_elements() -> str:
         listed = str(list_known())

@@ -19,7 +19,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pytest_vnc_use.backends.devtools import Page
 from pytest_vnc_use.errors import CommandRefused, DesktopError
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.types import Action, Drag, JsonObject, Region, TypeText
+from pytest_vnc_use.types import Action, JsonObject, Region
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import CommandResult
@@ -31,7 +31,9 @@ MAX_READ = 10_000
 redacted, it is cut shorter.
 """
 MAX_ELEMENTS = 150
-NONE_LISTED = ("there are no elements in view", "the elements cannot be listed")
+NONE_IN_VIEW = "there are no elements in view"
+CANNOT_LIST = "the elements cannot be listed"
+NONE_LISTED = (NONE_IN_VIEW, CANNOT_LIST)
 """The beginnings of the answers of `list_elements` that list nothing."""
 Size = tuple[int, int]
 _PROBE = Path(__file__).with_name("accessibility_probe.py")
@@ -146,7 +148,7 @@ def elements_function(
         try:
             elements, screen = look()
         except DesktopError as exc:
-            return f"{NONE_LISTED[1]}: {' '.join(str(exc).split())}"
+            return f"{CANNOT_LIST}: {' '.join(str(exc).split())}"
         width, height = model_size(*screen)
         across = width / screen[0]
         down = height / screen[1]
@@ -162,7 +164,7 @@ def elements_function(
             lines.append(f"{number}. {element.role} {name!r} at {at}, {corners}")
         if len(elements) > MAX_ELEMENTS:
             lines.append(f"… and {len(elements) - MAX_ELEMENTS} more")
-        return "\n".join(lines) or NONE_LISTED[0]
+        return "\n".join(lines) or NONE_IN_VIEW
 
     return list_elements
 
@@ -296,8 +298,8 @@ def elements_of(page: Page) -> list[Element]:
     of its first line.
     """
     window = window_of(page)
-    nodes = list[JsonObject]()
-    parents = dict[int, int]()
+    nodes: list[JsonObject] = []
+    parents: dict[int, int] = {}
     frames = [page.call("Page.getFrameTree")["frameTree"]]
     while frames:
         frame = frames.pop()
@@ -309,9 +311,9 @@ def elements_of(page: Page) -> list[Element]:
             continue
         # the other nodes belong to no node of the DOM
         tree = [node for node in answer["nodes"] if "backendDOMNodeId" in node]
-        numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
+        dom_ids = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
         for node in tree:
-            parent = numbers.get(node.get("parentId"), 0)
+            parent = dom_ids.get(node.get("parentId"), 0)
             parents[node["backendDOMNodeId"]] = parent
         nodes += filter(_is_listed, tree)
     wanted = [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes]
@@ -375,15 +377,10 @@ def acted_on_page(page: Page, action: Action) -> Elements:
     Raises DesktopError.
     """
     window = window_of(page)
-    match action:
-        case Drag(x=x, y=y, to_x=to_x, to_y=to_y):
-            return _at(page, window, x, y), _at(page, window, to_x, to_y)
-        case TypeText(x=None) | TypeText(y=None):
-            return (_focused_element(page, window),)
-        case _:
-            x = getattr(action, "x", -1)
-            y = getattr(action, "y", -1)
-            return (_at(page, window, x, y),)
+    action_points = points(action)
+    if not action_points:
+        return (_focused_element(page, window),)
+    return tuple(_at(page, window, x, y) for x, y in action_points)
 
 
 def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
@@ -456,10 +453,10 @@ def _focused_element(page: Page, window: Window) -> Element | None:
         objectId=focused["objectId"],
         fetchRelatives=False,
     )
-    for node in answer["nodes"][:1]:
-        if _value(node, "role") != "RootWebArea" and not node["ignored"]:
-            return _element(page, window, node, None)
-    return None
+    nodes: list[JsonObject] = answer["nodes"]
+    if not nodes or nodes[0]["ignored"] or _value(nodes[0], "role") == "RootWebArea":
+        return None
+    return _element(page, window, nodes[0], None)
 
 
 def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
@@ -469,7 +466,7 @@ def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
     text, or the nearest ancestor with a name.
     """
     by_id = {node["nodeId"]: node for node in nodes}
-    lineage = list[JsonObject]()
+    lineage: list[JsonObject] = []
     node = nodes[0] if nodes else None
     while node is not None:  # the first node and its ancestors
         if not node["ignored"]:
