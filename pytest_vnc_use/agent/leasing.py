@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.agent.credentials import SERVER_KEY_VARIABLE, desktop_password
+from pytest_vnc_use.desktops.environment import withhold
 from pytest_vnc_use.desktops.home import check_home
-from pytest_vnc_use.desktops.supervised_session import withhold
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.fallbacks import (

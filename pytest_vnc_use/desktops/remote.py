@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import PurePath
 
 from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.environment import inheritable
 from pytest_vnc_use.desktops.started import (
     MAX_BYTES,
     STAY,
@@ -35,7 +36,6 @@ from pytest_vnc_use.desktops.supervised_session import (
     Process,
     SupervisedSession,
     exit_code_elsewhere,
-    inheritable,
     kept_of,
 )
 from pytest_vnc_use.errors import (

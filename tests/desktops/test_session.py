@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops import supervised_session as session_module, supervisor
+from pytest_vnc_use.desktops import environment, supervisor
+from pytest_vnc_use.desktops.environment import make_environment, missing_faces
 from pytest_vnc_use.desktops.supervised_session import (
     SupervisedSession,
-    make_environment,
-    missing_faces,
     remove_leftovers,
 )
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
@@ -167,7 +166,7 @@ def test_usual_families_are_dejavu_grey_and_unhinted(
     family: str, resolved: str
 ) -> None:
     require("fc-match")
-    config = Path(session_module.__file__).with_name("fonts.conf")
+    config = Path(environment.__file__).with_name("fonts.conf")
     form = "%{family[0]} %{antialias} %{hinting} %{rgba} %{embeddedbitmap} %{dpi}"
     ran = subprocess.run(
         ["fc-match", "-f", form, family],
@@ -282,7 +281,7 @@ def test_missing_dejavu_names_faces_and_package(
     (tmp_path / "dejavu" / "DejaVuSans.ttf").touch()
     expected = ["DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf"]
     assert missing_faces([tmp_path, tmp_path / "none"]) == expected
-    monkeypatch.setattr(session_module, "_FONT_FILES", ("Absent.ttf",))
+    monkeypatch.setattr(environment, "_FONT_FILES", ("Absent.ttf",))
     with pytest.raises(
         SettingsError,
         match=r"Absent\.ttf is not installed.*apt-get install fonts-dejavu-core",

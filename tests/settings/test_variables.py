@@ -15,7 +15,7 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent import build, credentials
-from pytest_vnc_use.desktops.supervised_session import inheritable
+from pytest_vnc_use.desktops.environment import inheritable
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.http import resolve_key
 from pytest_vnc_use.settings import Settings
