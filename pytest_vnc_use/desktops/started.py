@@ -198,9 +198,7 @@ def check_argv(argv: Sequence[str]) -> None:
 
 
 @contextmanager
-def starting(
-    program: str, missing: type[ProgramMissing] = ProgramMissing
-) -> Iterator[None]:
+def starting(missing: type[ProgramMissing] = ProgramMissing) -> Iterator[None]:
     """Raise `missing` if the program cannot be found or run, instead of the session's
     DesktopError.
     """
@@ -211,8 +209,6 @@ def starting(
         if isinstance(cause, OSError) and cause.errno in _CANNOT_BE_RUN:
             raise missing(str(exc)) from cause
         raise
-    except ValueError as exc:  # a command with a zero character in it
-        raise missing(f"cannot start {program!r}: {exc}. Use another program") from exc
 
 
 def greets_at(address: str, timeout_s: float) -> bool:
@@ -462,7 +458,7 @@ class _LocalReach(WorkingDirectory):
         """Run a command in the program's environment, until it ends. Raises
         DesktopError.
         """
-        with starting(command[0], CommandMissing):
+        with starting(CommandMissing):
             return self._session.run(command, timeout_s)
 
 
@@ -533,7 +529,7 @@ class StartedDesktop(ReachedDesktop):
         self._program = None
         self._session.end_program()
         set_times(self._files.path)
-        with starting(command[0]):
+        with starting():
             self._program = self._session.start(
                 "program", command, environment or {}, network=network
             )

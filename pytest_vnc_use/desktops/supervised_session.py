@@ -11,6 +11,7 @@ files     the desktop's files elsewhere, such as its X server's socket
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -167,7 +168,7 @@ class SupervisedSession:
             )
         _sessions.add(self)
         try:  # while the supervisor starts
-            # dialogs show the name
+            # The dialogs of programs show this name.
             self.home = self.directory / "Home"
             self._logs = self.directory / "logs"
             for directory in (self.home, self._logs):
@@ -259,14 +260,12 @@ class SupervisedSession:
             )
             process = Process("", Path(), pid, status)
             try:
-                if (code := process.wait(timeout_s)) is None:
-                    problem = (
-                        f"the command {_shorten(argv)!r} did not end within"
-                        f" {timeout_s:g} s"
-                    )
+                code = process.wait(timeout_s)
+                if code is None:
                     raise DesktopError(
-                        f"{problem}. Increase its timeout_s, or end it with '&' in a"
-                        " shell"
+                        f"the command {_shorten(argv)!r} did not end within"
+                        f" {timeout_s:g} s. Increase its timeout_s, or end it with '&'"
+                        " in a shell"
                     )
             except BaseException:  # also Ctrl-C: the command ends
                 self._end(pid, is_program=False)
@@ -328,11 +327,10 @@ class SupervisedSession:
         os.close(self._lock)
         if survivors:
             pids = " ".join(line.split()[0] for line in survivors)
-            problem = (
+            raise DesktopError(
                 f"cannot end process {', '.join(survivors)}: it belongs to another"
-                " user, or it hangs"
+                f" user, or it hangs. End it with: sudo kill -9 {pids}"
             )
-            raise DesktopError(f"{problem}. End it with: sudo kill -9 {pids}")
 
     def _start(
         self,
@@ -343,17 +341,20 @@ class SupervisedSession:
     ) -> tuple[int, int]:
         """Return the id of a new process and the descriptor of its status."""
         if any("\0" in argument for argument in argv):
-            raise ValueError("embedded null byte")
+            raise DesktopError(
+                f"cannot start {argv[0]!r}: an argument has a null character. Remove it"
+            ) from OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         status, other = os.pipe()
         try:
             try:
                 request = (
+                    "start",
                     list(argv),
                     str(self.home),
                     {**self.environment, **environment},
                     network,
                 )
-                self._request(("start", *request), [other, *descriptors])
+                self._request(request, [other, *descriptors])
             finally:
                 os.close(other)
             if not select.select([status], [], [], _ANSWER_TIMEOUT_S)[0]:
@@ -368,9 +369,9 @@ class SupervisedSession:
             kind, number = supervisor.RECORD.unpack(record)
             if kind != supervisor.STARTED:
                 error = OSError(number, os.strerror(number))
-                advice = "Use a program on PATH, or its path"
                 raise DesktopError(
-                    f"cannot start {argv[0]!r}: {error.strerror}. {advice}"
+                    f"cannot start {argv[0]!r}: {error.strerror}. Use a program on"
+                    " PATH, or its path"
                 ) from error
         except BaseException:
             os.close(status)
@@ -440,14 +441,13 @@ def _make_locked_directory(name: str) -> tuple[Path, int]:
     stem = _PREFIX + secrets.token_hex(8)
     if name:
         stem = f"{_PREFIX}{zlib.crc32(name.encode(errors='replace')):08x}"
-    for number in count():
-        directory = parent / (stem if number < 2 else f"{stem}-{number}")
-        try:
+    if (parent / stem).exists():  # it may have been left behind
+        remove_leftovers()
+    for number in count(1):
+        directory = parent / (stem if number == 1 else f"{stem}-{number}")
+        with suppress(FileExistsError):
             directory.mkdir(mode=0o700)
             break
-        except FileExistsError:
-            if number == 0:  # it may have been left behind
-                remove_leftovers()
     lock = os.open(directory / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     _lock_file(lock)
     (directory / "lock.new").rename(directory / "lock")

@@ -41,6 +41,8 @@ def test_command_that_cannot_start_is_named(session: SupervisedSession) -> None:
         session.start("program", ["/etc/passwd"])
     with pytest.raises(DesktopError, match="cannot start"):
         session.run(["no-such-program"], timeout_s=10)
+    with pytest.raises(DesktopError, match="'echo': an argument has a null character"):
+        session.run(["echo", "a\0b"], timeout_s=10)
 
 
 def test_long_output_of_program_is_bounded(session: SupervisedSession) -> None:
