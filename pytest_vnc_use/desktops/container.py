@@ -226,9 +226,9 @@ class ContainerDesktop(RemoteDesktop):
 
     def stop(self) -> None:
         """End and remove the container; a second call does nothing."""
-        if self._kept is None:
+        if self._last_answers is None:
             failure = self.exit_reason() if self._program and self._program.end else ""
-            self._kept = self.program_exit_reason(), failure, self.logs()
+            self._keep_answers(failure)
             self._end_program()
             if self._listener:
                 # accept() returns, which close() alone would not do

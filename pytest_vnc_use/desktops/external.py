@@ -90,7 +90,7 @@ class ExternalDesktop(RemoteDesktop):
         The desktop stays, because this test did not start it.
         """
         try:
-            self._kept = self.program_exit_reason(), self.exit_reason(), self.logs()
+            self._keep_answers(self.exit_reason())
             self._end_program()
             if self._session:
                 self._session.stop()

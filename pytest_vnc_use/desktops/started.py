@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -55,6 +55,52 @@ _FILE_ERRORS = frozenset(
     # errors of the file itself; any other is a failure of the desktop
     (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)
 )
+STAY = "; it must stay in the foreground"
+"""The advice about a program that ended without a failure."""
+_CANNOT_BE_RUN = (
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOEXEC,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.E2BIG,
+    errno.EINVAL,
+)
+"""Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the
+machine.
+"""
+_SHELL_START_FAILURES = (126, 127)
+"""Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot
+be found.
+"""
+_TRANSPORT_FAILURES = (125, 255)
+"""Exit codes of `docker exec` and `ssh` for their own failure."""
+_NOT_FOUND = re.compile(
+    r"can't open file .*\[Errno \d+\]"  # python nosuch.py
+    r"|^\S*python\S*: No module named "  # python -m nosuch
+    r"|can't find '__main__' module in"
+    r"|^\S*sh: \d*:? ?(?:cannot open|can't open) "  # sh nosuch.sh
+    r"|Unable to access jarfile",
+    re.MULTILINE,
+)
+_NO_SCREEN = re.compile(
+    r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect"
+    r" to) (?:the )?(?:X )?display",
+    re.IGNORECASE,
+)
+"""Output of a program that could not reach a screen; its environment has failed."""
+
+POINTER_PX = 64
+"""The side of the largest pointer. TigerVNC draws it into the screenshot of a client
+that has not moved it yet.
+"""
+_COLOUR_BITS = np.uint32(0xFFFFFF)
+_NOTICE_S = 0.05
+"""The delay before the end of a process is noticed."""
+_MAX_SIDE = 16384
 
 
 def outside(name: str) -> DesktopError:
@@ -135,53 +181,6 @@ class WorkingDirectory:
         raise OSError(
             errno.ELOOP, f"a link leads out of that directory, to {str(path)!r}"
         )
-
-
-STAY = "; it must stay in the foreground"
-"""The advice about a program that ended without a failure."""
-_CANNOT_BE_RUN = (
-    errno.ENOENT,
-    errno.EACCES,
-    errno.EPERM,
-    errno.ENOEXEC,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
-    errno.E2BIG,
-    errno.EINVAL,
-)
-"""Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the
-machine.
-"""
-_SHELL_START_FAILURES = (126, 127)
-"""Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot
-be found.
-"""
-_TRANSPORT_FAILURES = (125, 255)
-"""Exit codes of `docker exec` and `ssh` for their own failure."""
-_NOT_FOUND = re.compile(
-    r"can't open file .*\[Errno \d+\]"  # python nosuch.py
-    r"|^\S*python\S*: No module named "  # python -m nosuch
-    r"|can't find '__main__' module in"
-    r"|^\S*sh: \d*:? ?(?:cannot open|can't open) "  # sh nosuch.sh
-    r"|Unable to access jarfile",
-    re.MULTILINE,
-)
-_NO_SCREEN = re.compile(
-    r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect"
-    r" to) (?:the )?(?:X )?display",
-    re.IGNORECASE,
-)
-"""Output of a program that could not reach a screen; its environment has failed."""
-
-POINTER_PX = 64
-"""The side of the largest pointer. TigerVNC draws it into the screenshot of a client
-that has not moved it yet.
-"""
-_COLOUR_BITS = np.uint32(0xFFFFFF)
-_NOTICE_S = 0.05
-"""The delay before the end of a process is noticed."""
 
 
 def check_argv(argv: Sequence[str]) -> None:
@@ -276,6 +275,9 @@ def shows_anything(screen: Controller, deadline: Deadline) -> bool:
 
 
 def _differ(pixels: Any, others: Any) -> bool:
+    """Return whether pixels differ from others, or from one colour, by more than a
+    pointer covers.
+    """
     if np.ndim(others) and pixels.shape != others.shape:
         return True
     differs = (pixels ^ others) & _COLOUR_BITS != 0
@@ -284,9 +286,6 @@ def _differ(pixels: Any, others: Any) -> bool:
         if positions.size and np.ptp(positions) >= POINTER_PX:
             return True
     return False
-
-
-_MAX_SIDE = 16384
 
 
 class Reach(Protocol):
@@ -304,6 +303,16 @@ class Reach(Protocol):
         """Run a command until it ends. Raises DesktopError."""
 
 
+class LastAnswers(NamedTuple):
+    """What a desktop answers once it is stopped: how its program and the desktop had
+    failed ("" if they had not), and their logs.
+    """
+
+    program_exit_reason: str
+    exit_reason: str
+    logs: Mapping[str, str]
+
+
 class ReachedDesktop(ABC):
     """A desktop with its files, its commands and the program under test. The program,
     or the local client of a remote one, runs in a session.
@@ -312,9 +321,8 @@ class ReachedDesktop(ABC):
     def __init__(self, session: SupervisedSession | None) -> None:
         self._session = session
         self._program: Process | None = None
-        self._kept: tuple[str, str, Mapping[str, str]] | None = None
-        """Once stopped: the failures of the program and of the desktop, and the logs.
-        """
+        self._last_answers: LastAnswers | None = None
+        """None until it is stopped."""
 
     @property
     @abstractmethod
@@ -345,7 +353,7 @@ class ReachedDesktop(ABC):
         empty_until = Deadline(min(timeout_s, _EMPTY_S))
         reach = self._reach(f"read the file {name!r}")
         while True:
-            # before: it may write as it ends
+            # Asked before the file is read, because a program may write as it ends.
             has_ended = bool(self.program_exit_reason())
             is_last = has_ended or not deadline.remaining_s
             may_be_empty = has_ended or not empty_until.remaining_s
@@ -397,8 +405,8 @@ class ReachedDesktop(ABC):
 
         After `stop()` the answer stays as it was before.
         """
-        if self._kept:
-            return self._kept[0]
+        if self._last_answers:
+            return self._last_answers.program_exit_reason
         if not (self._program and self._program.end) or self.exit_reason():
             return ""
         return self._program.message(self._program.end)
@@ -408,7 +416,7 @@ class ReachedDesktop(ABC):
         known.
         """
         return bool(self._program) and not (
-            self._kept or self.exit_reason() or self.program_exit_reason()
+            self._last_answers or self.exit_reason() or self.program_exit_reason()
         )
 
     def program_hangs(self) -> bool:
@@ -421,7 +429,9 @@ class ReachedDesktop(ABC):
         """Return how the desktop ended; "" while it is there, or if that is not
         known.
         """
-        return self._kept[1] if self._kept else self._failure_now()
+        if self._last_answers:
+            return self._last_answers.exit_reason
+        return self._failure_now()
 
     def _failure_now(self) -> str:
         return ""
@@ -430,7 +440,7 @@ class ReachedDesktop(ABC):
         """Return the output of each process so far, at most its last megabyte, by the
         role of the process, such as `program`.
         """
-        return self._kept[2] if self._kept else self._logs_now()
+        return self._last_answers.logs if self._last_answers else self._logs_now()
 
     def _logs_now(self) -> Mapping[str, str]:
         return self._session.logs() if self._session else {}
@@ -439,8 +449,13 @@ class ReachedDesktop(ABC):
     def stop(self) -> None:
         """End what was started; a second call does nothing."""
 
+    def _keep_answers(self, exit_reason: str) -> None:
+        """Keep what the desktop answers from now on."""
+        failure = self.program_exit_reason()
+        self._last_answers = LastAnswers(failure, exit_reason, self.logs())
+
     def _check_not_stopped(self, request: str) -> None:
-        if self._kept:
+        if self._last_answers:
             raise DesktopError(
                 f"cannot {request}: the desktop is stopped, and its working directory"
                 " is removed. Do it before stop()"
@@ -498,7 +513,7 @@ class StartedDesktop(ReachedDesktop):
         """End everything that was started and remove the working directory; a second
         call does nothing.
         """
-        self._kept = self.program_exit_reason(), self.exit_reason(), self.logs()
+        self._keep_answers(self.exit_reason())
         self._session.stop()
 
     def keep_home(self, directory: Path) -> None:
