@@ -60,9 +60,8 @@ def add_options(
     default = Settings()
     has_server = bool(VARIABLES.get(variable_of("server")))
     for option, field in options.items():
-        names = [option]
-        if field == "exclude":
-            names.append("--excluded-actions")  # the name in vnc_use.cli
+        # `vnc_use.cli`, which `cua-vnc` replaces, has another name for --exclude.
+        names = [option, "--excluded-actions"] if field == "exclude" else [option]
         metadata = FIELDS[field].metadata
         text = about.get(field, metadata["help"])
         value = getattr(default, field)
@@ -114,6 +113,7 @@ def settings_of(
     for field, value in option_values(arguments, RUN_OPTIONS).items():
         if value is not None:
             values[field] = value
+    # The toolset of the local agent brings its planner.
     toolset = values.get("toolset") or VARIABLES.get(variable_of("toolset"))
     if not values.get("planner") and toolset != LOCAL_AGENT:
         values["planner"] = "gemini"

@@ -57,7 +57,7 @@ def replay_rulings(policy: Policy, run: Path) -> Iterator[tuple[str, bool]]:
     """Yield a line for each step of a recorded run, and for the step that waits, and
     whether its ruling differs now.
 
-    A user's answer in the recorded run is equal to asking now. Raises RunDirectoryError
+    A step that a user approved or denied was one to ask about. Raises RunDirectoryError
     if the directory cannot be read.
     """
     trace = read_trace(run)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO
 from xml.etree import ElementTree
 
 from pytest_vnc_use.errors import InfraError, RunDirectoryError, SettingsError
@@ -31,7 +31,9 @@ there were no tests.
 """
 _WRONG_USAGE = 4
 _UNCOLLECTED = "collection failure"
-"""The message of pytest for every file that could not be collected."""
+"""The message of pytest for every file that could not be collected, which does not say
+why.
+"""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class Suite:
         elif self._process:  # Windows has no such signal for one process
             self._process.terminate()
 
-    def _exit_code(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
+    def _exit_code(
+        self, command: Sequence[str], sink: IO[bytes], timeout_s: float
+    ) -> int:
         with subprocess.Popen(
             command,
             cwd=self._dir,
@@ -137,7 +141,7 @@ class Suite:
             stdout=sink,
             stderr=subprocess.STDOUT,
         ) as self._process:
-            if self._stopped.is_set():
+            if self._stopped.is_set():  # before there was a process to interrupt
                 self.stop()
             try:
                 return self._process.wait(timeout_s)
@@ -158,7 +162,7 @@ class Suite:
         for path in sorted(self._runs_dir.glob("*")):
             if path.name in earlier:
                 continue
-            # not a run, or one without any screen: nothing to look at
+            # It is no run, or one without any screen: there is nothing to look at.
             with suppress(RunDirectoryError):
                 test = read_trace(path).started.test_id
                 runs.setdefault(test, []).append(path.name)

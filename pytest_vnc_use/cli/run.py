@@ -75,13 +75,13 @@ CLAIM_FAILED = 1
 INFRA = 9
 DEFECT = 70
 
-
 REENACT_OPTIONS = {
     **DESKTOP_OPTIONS,
     "--policy": "policy",
     "--seconds": "max_seconds",
 }
 _MAX_NAMED = 5
+"""The maximum runs that an error lists, the newest."""
 
 
 def add(commands: Commands) -> None:
@@ -136,7 +136,7 @@ def add(commands: Commands) -> None:
             answer.add_argument(
                 "--step", type=int, help="Answer only if the run waits for this step"
             )
-        answer.set_defaults(command=_continue_run, answer=name)
+        answer.set_defaults(command=_continue_run, answer=name, step=None)
     about = "Perform the actions of an earlier run again, without a model, unchecked"
     reenact = commands.add_parser(
         "reenact",
@@ -173,7 +173,6 @@ def _run(arguments: argparse.Namespace) -> int:
     secrets = secrets_of(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask)
-    agent.observers.append(printer)
     run = partial(
         agent.run,
         arguments.sentence or arguments.task,
@@ -242,7 +241,6 @@ def _drive_at(
         declared,
         connection,
         Models(None, None),
-        observers=[printer],
         can_ask=approver is not None,
     )
     agent = VncUseAgent.of(session)
@@ -270,18 +268,18 @@ def _continue_run(arguments: argparse.Namespace) -> int:
         waiting = sorted(
             file.parent.name for file in path.parent.glob("*/checkpoints.sqlite")
         )[-_MAX_NAMED:]
-        names = ", ".join(map(repr, waiting)) or "none"
+        listed = ", ".join(map(repr, waiting)) or "none"
         raise RunDirectoryError(
             f"there is no run directory {str(path)!r}. Waiting or interrupted runs in"
-            f" {str(path.parent)!r}: {names}"
+            f" {str(path.parent)!r}: {listed}"
         )
     trace = read_trace(path)
     expect = trace.started.expect
     secret_options = list(arguments.secret)
     if trace.is_own:
         settings = settings_of(arguments, _stored_settings(trace.started))
-        given = {option.partition("=")[0] for option in secret_options}
-        secret_options += [name for name in trace.started.secrets if name not in given]
+        names = {option.partition("=")[0] for option in secret_options}
+        secret_options += [name for name in trace.started.secrets if name not in names]
     if not settings.server:
         raise SettingsError(
             f"the run directory {str(path)!r} gives no desktop: it is a copy, belongs to"
@@ -292,11 +290,10 @@ def _continue_run(arguments: argparse.Namespace) -> int:
     secrets = secrets_of(secret_options)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets)
-    agent.observers.append(printer)
     again = Again(planner=agent.planner if arguments.planner else None)
     approver = terminal_approver()
     run_id = arguments.run_id
-    step = getattr(arguments, "step", None)
+    step = arguments.step
     advance: dict[str, Callable[[], RunResult]] = {
         "approve": lambda: agent.approve(run_id, step=step, approver=approver, **again),
         "deny": lambda: agent.deny(run_id, step=step, **again),
@@ -345,7 +342,6 @@ def _reenact(arguments: argparse.Namespace) -> int:
         secrets=secrets,
         hitl_mode=approver is not None,
     )
-    agent.observers.append(printer)
     run = partial(
         agent.run,
         planner.task,
@@ -356,8 +352,8 @@ def _reenact(arguments: argparse.Namespace) -> int:
 
 
 def _at_running_desktop(settings: Settings) -> Settings:
-    """Return the settings. Raises SettingsError if their server is no address, because
-    these commands start none.
+    """Return the settings. Raises SettingsError if their server is not the address of a
+    running desktop, because these commands start none.
     """
     if settings.server and not leasing.is_external(settings):
         raise SettingsError(
@@ -444,10 +440,10 @@ def drive(
     """Run, judge, print the results, and return the exit code. The last line names the
     outcome and the run directory, also after an error.
 
-    `printer` is one of the agent's observers. `again_options` are the options of a
-    command that continues the run; None if no command can. Raises VncUseError for wrong
-    usage.
+    `again_options` are the options of a command that continues the run; None if no
+    command can. Raises VncUseError for wrong usage.
     """
+    agent.observers.append(printer)
     try:
         with printer, agent:
             return _conclude(agent, run(), claims, again_options)
@@ -456,10 +452,11 @@ def drive(
         message = f"infra: {type(exc).__name__}: {exc}"
         return _report_break(agent, "infra", message, INFRA)
     except KeyboardInterrupt:
-        message = "interrupted before the run started"
-        if agent.runs and again_options is None:
+        if not agent.runs:
+            message = "interrupted before the run started"
+        elif again_options is None:
             message = "the run is interrupted, and its desktop has ended"
-        elif agent.runs and again_options is not None:
+        else:
             command = _command("resume", agent.runs[-1].name, again_options)
             message = f"the run is interrupted. Continue it:\n  {command}"
         return _report_break(agent, "interrupted", message, CTRL_C)
