@@ -100,17 +100,18 @@ class Demonstration:
     def __init__(self) -> None:
         self.steps: list[DemonstratedAction] = []
         self._modifiers: dict[str, bool] = {}
-        """The modifiers that are down, and whether each was used, or is also down on
-        the desktop.
-        """
+        """The modifiers that the user holds, and whether each was used."""
         self._on_desktop: list[str] = []
+        """The modifiers that are down on the desktop."""
         self._pressed: MouseDown | None = None
         self._pressed_at = 0.0
         self._path: list[tuple[int, int]] = []
+        """The pointer's positions since the button was pressed."""
         self._is_held_still = False
         self._latest_s = 0.0
         """The time of the newest event."""
         self._is_open = False
+        """Whether the last action may still grow."""
 
     def actions(self, motion: Motion, at_s: float) -> Iterator[GestureAction]:
         """Yield the desktop's actions for an event. Perform each before asking for the
@@ -127,17 +128,17 @@ class Demonstration:
                 self._path.append((x, y))
                 yield GestureAction(motion)
             case MouseDown():
-                yield from self._press(motion, at_s)
+                yield from self._press_button(motion, at_s)
             case MouseUp():
-                yield from self._release(motion, at_s)
+                yield from self._release_button(motion, at_s)
             case Scroll():
-                yield from self._turn(motion)
+                yield from self._turn_wheel(motion)
             case KeyDown(key):
-                yield from self._key(key)
+                yield from self._press_key(key)
             case KeyUp(key):
-                yield from self._let_go(key)
+                yield from self._release_key(key)
             case TypeText(text):
-                yield from self._type(text)
+                yield from self._type_text(text)
             case _:
                 assert_never(motion)
 
@@ -145,9 +146,16 @@ class Demonstration:
         """Release everything that is held, as the user is gone."""
         if self._pressed:
             x, y = self._path[-1]
-            yield from self._release(MouseUp(x, y, self._pressed.button), at_s)
+            yield from self._release_button(MouseUp(x, y, self._pressed.button), at_s)
         for key in tuple(self._on_desktop):
-            yield from self._let_go(key)
+            yield from self._release_key(key)
+
+    @property
+    def growing(self) -> DemonstratedAction | None:
+        """Return the last action if it may still grow; else None."""
+        if not self.steps or not self._is_open:
+            return None
+        return self.steps[-1]
 
     @property
     def may_hover(self) -> bool:
@@ -184,13 +192,6 @@ class Demonstration:
         return self.steps[-1]
 
     @property
-    def growing(self) -> DemonstratedAction | None:
-        """Return the last action if it may still grow; else None."""
-        if not self.steps or not self._is_open:
-            return None
-        return self.steps[-1]
-
-    @property
     def _growing_text(self) -> str:
         """The text that may still grow; "" if none may."""
         last = self.growing
@@ -198,7 +199,7 @@ class Demonstration:
             return ""
         return last.action.text
 
-    def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
+    def _press_button(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
         if self._pressed:  # no action has a second button
             return
         last = self.growing
@@ -215,7 +216,7 @@ class Demonstration:
             click = Click(down.x, down.y, down.button)
             yield GestureAction(down, self._begin(click, is_open=True))
 
-    def _release(self, up: MouseUp, at_s: float) -> Iterator[GestureAction]:
+    def _release_button(self, up: MouseUp, at_s: float) -> Iterator[GestureAction]:
         down = self._pressed
         if down is None or down.button != up.button:
             return
@@ -237,7 +238,7 @@ class Demonstration:
         else:
             yield GestureAction(up)
 
-    def _turn(self, wheel_click: Scroll) -> Iterator[GestureAction]:
+    def _turn_wheel(self, wheel_click: Scroll) -> Iterator[GestureAction]:
         yield from self._hold_modifiers()
         last = self.growing
         if last and _is_continued(last.action, wheel_click):
@@ -255,7 +256,7 @@ class Demonstration:
                 down = KeyDown(key)
                 yield GestureAction(down, self._begin(down))
 
-    def _key(self, key: str) -> Iterator[GestureAction]:
+    def _press_key(self, key: str) -> Iterator[GestureAction]:
         if key in _MODIFIERS:
             self._modifiers.setdefault(key, False)
             return
@@ -265,10 +266,10 @@ class Demonstration:
         self._modifiers.update(dict.fromkeys(chord, True))
         text = self._growing_text
         if len(key) == 1 and _FOR_CHARACTERS.issuperset(chord):
-            yield from self._type(key)
+            yield from self._type_text(key)
         elif not chord and key == "backspace" and len(text) > 1:
-            # never typed; but the first character may have taken the place of what was
-            # selected
+            # A replay need not type what was deleted. But it types the first character,
+            # which may have replaced a selection.
             self.steps[-1].action = TypeText(text[:-1])
             yield GestureAction(KeyCombo((key,)))
         else:
@@ -278,19 +279,19 @@ class Demonstration:
             combo = KeyCombo((*chord, name))
             yield GestureAction(combo, self._begin(combo))
 
-    def _type(self, text: str) -> Iterator[GestureAction]:
+    def _type_text(self, text: str) -> Iterator[GestureAction]:
         before = self._growing_text
         begins = None if before else self._begin(TypeText(text), is_open=True)
         self.steps[-1].action = TypeText(before + text)
         yield GestureAction(TypeText(text), begins)
 
-    def _let_go(self, key: str) -> Iterator[GestureAction]:
-        was_of_use = self._modifiers.pop(key, True)
+    def _release_key(self, key: str) -> Iterator[GestureAction]:
+        was_used = self._modifiers.pop(key, True)
         if key in self._on_desktop:
             self._on_desktop.remove(key)
             up = KeyUp(key)
             yield GestureAction(up, self._begin(up))
-        elif not was_of_use and key in _HAVE_EFFECT_ALONE:
+        elif not was_used and key in _HAVE_EFFECT_ALONE:
             combo = KeyCombo((key,))
             yield GestureAction(combo, self._begin(combo))
 
