@@ -121,7 +121,7 @@ class ServerQuirks:
     scancodes: Mapping[int, int] = field(default_factory=dict)
     """The scan code to send along with a keysym."""
     doubles_only_near: bool = False
-    """As in the protocol ClickRules."""
+    """Whether two clicks at different points never count as a double click."""
 
     def keysym(self, keysym: int) -> int:
         """Return the keysym to send for `keysym`. Raises ActionError if the server does
@@ -250,6 +250,9 @@ def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
 
 
 def _reject_characters(unwanted: re.Pattern[str], text: str, problem: str) -> None:
+    """Raise ActionError if the text has unwanted characters; `problem` begins its
+    message.
+    """
     if characters := "".join(dict.fromkeys(unwanted.findall(text))):
         codes = ", ".join(f"U+{ord(character):04X}" for character in characters[:8])
         raise ActionError(
