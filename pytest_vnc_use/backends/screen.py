@@ -8,9 +8,9 @@ per tile of 32 x 32 pixels, and from rules.
 Transient frames are screens shown briefly between two looks, such as a toast, a splash,
 "loading …". A screen is kept if one of its tiles has shown the same for `SHOWN_S` and
 is now drawn over. So spinners, videos and transitions are not kept, however long they
-last. A screen is kept, too, if one of its tiles is as in the look before again: what a
-busy machine paints late and takes away in time. Carets and clocks are kept a few times:
-each tile counts only `MAX_PER_TILE` times.
+last. A screen is also kept if one of its tiles then shows again what it showed at the
+look before: a toast that a busy machine paints late and removes in time. Carets and
+clocks are kept a few times: each tile counts only `MAX_PER_TILE` times.
 """
 
 from __future__ import annotations
@@ -374,20 +374,20 @@ class Drawing(NamedTuple):
 
     before: Capture
     changed: Tiles
-    rested: Tiles
+    stable: Tiles
 
 
-def differing(some: Pixels, others: Pixels, within: Tiles) -> Tiles:
+def differing_tiles(some: Pixels, others: Pixels, within: Tiles) -> Tiles:
     """Return which of the tiles `within` differ in a pixel."""
-    tiles = np.zeros_like(within)
     if not within.any():
-        return tiles
-    box = box_of(within)
+        return within
+    box = box_of(within)  # in tiles
     left = box.left * TILE_PX
     top = box.top * TILE_PX
-    part = Region(left, top, box.right * TILE_PX, box.bottom * TILE_PX)
-    differs = ((part.part_of(some) ^ part.part_of(others)) & COLOUR_BITS) != 0
+    region = Region(left, top, box.right * TILE_PX, box.bottom * TILE_PX)
+    differs = ((region.part_of(some) ^ region.part_of(others)) & COLOUR_BITS) != 0
     counts = _sums(_sums(differs.view(np.uint8), 0, axis=0), 0, axis=1)
+    tiles = np.zeros_like(within)
     box.part_of(tiles)[:] = counts > 0
     return tiles & within
 
@@ -399,9 +399,15 @@ class TransientFrames:
 
     def __init__(self) -> None:
         self._looked: Capture | None = None
+        """The newest look, after which changes count once `take` is called."""
         self._base: Pixels | None = None
+        """The screen at the look after which changes count; None before the first, and
+        once the screen has another size.
+        """
         self._known_s = np.inf
-        self._transients = np.zeros((0, 0), np.int64)
+        """The time of that look, or of the newest kept frame."""
+        self._counts = np.zeros((0, 0), np.int64)
+        """How often a frame was kept because of each tile."""
         self._kept: list[tuple[Pixels, Capture]] = []
         """The screen of the look before, and the transient frame."""
 
@@ -419,31 +425,32 @@ class TransientFrames:
         """
         self._base = None
         self._looked = None
-        self._transients = np.zeros(tiles.shape, np.int64)
+        self._counts = np.zeros(tiles.shape, np.int64)
 
     def before_drawing(
         self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float
     ) -> Drawing | None:
         """Return the drawing over the tiles `drawn`, if it may end a transient frame."""
         changed = drawn & (last_s >= self._known_s) & ~moving
-        changed &= self._transients < MAX_PER_TILE
+        changed &= self._counts < MAX_PER_TILE
         if not changed.any():
             return None
-        rested = changed & (last_s <= now_s - SHOWN_S)
-        return Drawing(Capture(pixels.copy(), now_s, moving), changed, rested)
+        stable = changed & (last_s <= now_s - SHOWN_S)
+        return Drawing(Capture(pixels.copy(), now_s, moving), changed, stable)
 
     def after_drawing(self, drawing: Drawing, pixels: Pixels) -> None:
         """Keep the screen before the drawing as a transient frame, if one of its tiles
-        has shown the same for `SHOWN_S`, or is as in the look before again.
+        has shown the same for `SHOWN_S`, or shows again what it showed at the look.
         """
         capture = drawing.before
-        ended = drawing.rested
+        ended = drawing.stable
         if self._base is not None:
-            came = differing(self._base, capture.pixels, drawing.changed)
-            ended = ended | (came & ~differing(self._base, pixels, came))
+            came = differing_tiles(self._base, capture.pixels, drawing.changed)
+            stayed = differing_tiles(self._base, pixels, came)
+            ended = ended | (came & ~stayed)
         if not ended.any():
             return
-        self._transients += ended
+        self._counts += ended
         self._known_s = capture.taken_at
         if self._base is None:
             self._base = capture.pixels
@@ -466,12 +473,13 @@ class TransientFrames:
         return tuple(captures)
 
     def _begin(self) -> None:
+        """Let changes count from the newest look on, if there was a new one."""
         capture = self._looked
         if capture:
             self._looked = None
             self._base = capture.pixels
             self._known_s = capture.taken_at
-            self._transients = np.zeros(capture.moving.shape, np.int64)
+            self._counts = np.zeros(capture.moving.shape, np.int64)
 
 
 class Framebuffer:
@@ -512,7 +520,7 @@ class Framebuffer:
             everything = np.ones_like(self._activity.last_s, np.bool_)
             drawing = self._before_drawing(everything)
             if drawing:
-                # no tile of another size is as in the look before
+                # On a screen of another size no tile can show again what it showed.
                 self._transients.after_drawing(drawing, drawing.before.pixels)
             self._size = (width, height)
             self._pixels = np.zeros((height, width), np.uint32)
