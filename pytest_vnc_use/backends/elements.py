@@ -51,6 +51,11 @@ class Node(BaseModel):
     focusable: bool
     box: tuple[int, int, int, int]
 
+    @property
+    def has_size(self) -> bool:
+        """Whether it takes up any pixel."""
+        return min(self.box[2:]) > 0
+
     def element(self) -> Element:
         """Return the node as an element."""
         left, top, width, height = self.box
@@ -81,7 +86,7 @@ def desktop_elements(run: Callable[[list[str]], CommandResult]) -> list[Element]
     return [
         node.element()
         for node in nodes
-        if (node.name or node.focusable) and min(node.box[2:]) > 0
+        if (node.name or node.focusable) and node.has_size
     ]
 
 
@@ -118,8 +123,7 @@ def acted_on_program(
     arguments = list(map(str, numbers)) or ["focus"]
     elements: list[Element | None] = []
     for node in probe(run, _NODES_OR_NONE, *arguments):
-        is_shown = node is not None and min(node.box[2:]) > 0
-        elements.append(node.element() if node and is_shown else None)
+        elements.append(node.element() if node and node.has_size else None)
     return tuple(elements)
 
 

@@ -111,7 +111,7 @@ class Suite:
                 *self._arguments,
             ]
             with output.open("wb") as sink:
-                code = self._exit_code(command, sink, timeout_s)
+                code = self._run_process(command, sink, timeout_s)
             result = _read(report, self._runs_by_test(earlier))
             if result and (code in _COMPLETE or result.failures):
                 return result
@@ -131,9 +131,10 @@ class Suite:
         elif self._process:  # Windows has no such signal for one process
             self._process.terminate()
 
-    def _exit_code(
+    def _run_process(
         self, command: Sequence[str], sink: IO[bytes], timeout_s: float
     ) -> int:
+        """Run a command to its end, its output into `sink`; return its exit code."""
         with subprocess.Popen(
             command,
             cwd=self._dir,

@@ -51,10 +51,15 @@ _QUITS_S = 10.0
 """The time that a program has to write what it keeps, before it is ended."""
 _MAX_LISTED = 1000
 """The maximum number of files in a list of the directory's files."""
-_FILE_ERRORS = frozenset(
-    # errors of the file itself; any other is a failure of the desktop
-    (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)
+_FILE_ERRORS = (
+    errno.ELOOP,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENXIO,
+    errno.EINVAL,
+    errno.EFBIG,
 )
+"""Errors of the file itself; any other is a failure of the desktop."""
 STAY = "; it must stay in the foreground"
 """The advice about a program that ended without a failure."""
 _CANNOT_BE_RUN = (
@@ -98,6 +103,7 @@ POINTER_PX = 64
 that has not moved it yet.
 """
 _COLOUR_BITS = np.uint32(0xFFFFFF)
+"""As in backends/pixels.py, which would also load Pillow."""
 _NOTICE_S = 0.05
 """The delay before the end of a process is noticed."""
 _MAX_SIDE = 16384

@@ -359,8 +359,8 @@ class SupervisedSession:
                 os.close(other)
             if not select.select([status], [], [], _ANSWER_TIMEOUT_S)[0]:
                 raise DesktopError(
-                    f"cannot start {argv[0]!r}: the desktop's supervisor does not"
-                    " answer"
+                    f"cannot start {argv[0]!r}: the desktop's supervisor has not"
+                    f" answered within {_ANSWER_TIMEOUT_S:g} s"
                 )
             if not (record := os.read(status, supervisor.RECORD.size)):
                 raise DesktopError(
