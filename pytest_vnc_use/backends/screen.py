@@ -368,28 +368,27 @@ class NewestImage:
 
 
 class Drawing(NamedTuple):
-    """What an update draws over: the screen before it, the tiles that had changed since
-    the look, and those of them that have shown the same for `SHOWN_S`.
+    """An update that draws within a box, in `tiles` and as a `region` of pixels: what
+    it showed `before`, at a time; which tiles of the screen moved then; which of those
+    that are drawn over had changed since the look, and which of these have shown the
+    same for `SHOWN_S`.
     """
 
-    before: Capture
+    tiles: Region
+    region: Region
+    before: Pixels
+    at_s: float
+    moving: Tiles
     changed: Tiles
     stable: Tiles
 
 
-def differing_tiles(some: Pixels, others: Pixels, within: Tiles) -> Tiles:
-    """Return which of the tiles `within` differ in a pixel."""
-    if not within.any():
-        return within
-    box = box_of(within)  # in tiles
-    left = box.left * TILE_PX
-    top = box.top * TILE_PX
-    region = Region(left, top, box.right * TILE_PX, box.bottom * TILE_PX)
-    differs = ((region.part_of(some) ^ region.part_of(others)) & COLOUR_BITS) != 0
-    counts = _sums(_sums(differs.view(np.uint8), 0, axis=0), 0, axis=1)
-    tiles = np.zeros_like(within)
-    box.part_of(tiles)[:] = counts > 0
-    return tiles & within
+def differing_tiles(some: Pixels, others: Pixels) -> Tiles:
+    """Return which tiles differ in a pixel, in parts of a screen whose corner is a
+    tile's.
+    """
+    differs = ((some ^ others) & COLOUR_BITS) != 0
+    return _sums(_sums(differs.view(np.uint8), 0, axis=0), 0, axis=1) > 0
 
 
 class TransientFrames:
@@ -436,22 +435,32 @@ class TransientFrames:
         if not changed.any():
             return None
         stable = changed & (last_s <= now_s - SHOWN_S)
-        return Drawing(Capture(pixels.copy(), now_s, moving), changed, stable)
+        tiles = box_of(drawn)
+        left = tiles.left * TILE_PX
+        top = tiles.top * TILE_PX
+        region = Region(left, top, tiles.right * TILE_PX, tiles.bottom * TILE_PX)
+        before = region.part_of(pixels).copy()
+        return Drawing(tiles, region, before, now_s, moving, changed, stable)
 
     def after_drawing(self, drawing: Drawing, pixels: Pixels) -> None:
         """Keep the screen before the drawing as a transient frame, if one of its tiles
         has shown the same for `SHOWN_S`, or shows again what it showed at the look.
         """
-        capture = drawing.before
         ended = drawing.stable
         if self._base is not None:
-            came = differing_tiles(self._base, capture.pixels, drawing.changed)
-            stayed = differing_tiles(self._base, pixels, came)
-            ended = ended | (came & ~stayed)
+            looked = drawing.region.part_of(self._base)
+            came = differing_tiles(looked, drawing.before)
+            stayed = differing_tiles(looked, drawing.region.part_of(pixels))
+            gone = np.zeros_like(ended)
+            drawing.tiles.part_of(gone)[:] = came & ~stayed
+            ended = ended | (gone & drawing.changed)
         if not ended.any():
             return
         self._counts += ended
-        self._known_s = capture.taken_at
+        self._known_s = drawing.at_s
+        screen = pixels.copy()
+        drawing.region.part_of(screen)[:] = drawing.before
+        capture = Capture(screen, drawing.at_s, drawing.moving)
         if self._base is None:
             self._base = capture.pixels
         self._kept.append((self._base, capture))
@@ -521,7 +530,7 @@ class Framebuffer:
             drawing = self._before_drawing(everything)
             if drawing:
                 # On a screen of another size no tile can show again what it showed.
-                self._transients.after_drawing(drawing, drawing.before.pixels)
+                self._transients.after_drawing(drawing, drawing.before)
             self._size = (width, height)
             self._pixels = np.zeros((height, width), np.uint32)
             self._missing = np.ones((height, width), np.bool_)
