@@ -52,7 +52,7 @@ except ImportError:  # pytest 8 has no subtests
 if TYPE_CHECKING:
     from pytest_vnc_use.demonstrate.draft import DoneTask
     from pytest_vnc_use.recordings.rehearse import Rehearsal
-    from pytest_vnc_use.types import Drift, Region
+    from pytest_vnc_use.types import Drift
 
 UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
 """Set once the user undoes steps: the tasks of this attempt without those steps, which
@@ -265,7 +265,7 @@ def _run_rehearsals(
     remain if one raises RecordingError, RunDirectoryUnwritable or OSError.
     """
     # These import numpy, as the test's agent has.
-    from pytest_vnc_use.recordings.rehearse import Rehearsal
+    from pytest_vnc_use.recordings.rehearse import FIRST_STAYS_S, Rehearsal
     from pytest_vnc_use.recordings.store import load, save
 
     rehearsed = state_of(item).rehearsed
@@ -278,14 +278,17 @@ def _run_rehearsals(
         originals[path] = original
     original_bytes = {path: path.read_bytes() for path in originals}
     recordings = originals
-    for number in range(1, settings.rehearse + 1):
+    lessons: list[str] = []
+    number = 1
+    while number <= settings.rehearse:
         if is_announced:
             text = (
                 f"rehearsal {number} of {settings.rehearse}: the recording is replayed,"
                 " to see that it repeats"
             )
             terminal.print_line(item.config, text)
-        rehearsal = Rehearsal(recordings.values())
+        first_stays_s = FIRST_STAYS_S if number == 1 else 0.0
+        rehearsal = Rehearsal(recordings.values(), first_stays_s)
         started_at = clock.monotonic()
         attempt = _new_attempt(item)
         state_of(attempt).rehearsal = rehearsal
@@ -297,7 +300,15 @@ def _run_rehearsals(
             rehearsed.runs.append({**run, "rehearsal": number})
         costs.add(rehearsed.costs, attached_to(reports[-1]))
 
+        learnt = {
+            path: rehearsal.learnt(recording) for path, recording in recordings.items()
+        }
+        lessons += rehearsal.lessons
         failed = _first_failure(attempt.reports, reports)
+        if failed and rehearsal.is_unready:
+            # The same rehearsal again, which now waits before the first step.
+            recordings = learnt
+            continue
         if failed:
             directories = [Path(run) for run in runs]
             figures.append(
@@ -308,13 +319,13 @@ def _run_rehearsals(
         repeated = RehearsalFigures(
             number,
             repeated=True,
-            learnt=tuple(map(_format_region, rehearsal.regions)),
+            learnt=tuple(lessons),
             seconds=seconds,
         )
         figures.append(repeated)
-        recordings = {
-            path: rehearsal.learnt(recording) for path, recording in recordings.items()
-        }
+        recordings = learnt
+        lessons = []
+        number += 1
 
     for path, recording in recordings.items():
         # Another process may have recorded the test since.
@@ -393,10 +404,6 @@ def _newest_runs(reports: Sequence[pytest.TestReport]) -> Mapping[str, dict[str,
         for run in attached_to(report)["runs"]:
             runs[run["directory"]] = run
     return runs
-
-
-def _format_region(region: Region) -> str:
-    return f"({region.left}, {region.top}) to ({region.right}, {region.bottom})"
 
 
 def _failure_figures(

@@ -321,9 +321,8 @@ class _ResultsCollector:
             for text in texts:
                 write(line(text), yellow=True)
         for test, rehearsal in self._rehearsals():
-            where = f"LEARNT {test}: new variant in rehearsal {rehearsal.number}, from"
-            for region in rehearsal.learnt:
-                write(f"{where} {region}")
+            for lesson in rehearsal.learnt:
+                write(f"LEARNT {test}: {lesson} (rehearsal {rehearsal.number})")
         tests = self._tests.values()
         unwritten = _texts(tests, "lost") + _texts(tests, "unrecorded")
         for text in _counted("recording", unwritten):

@@ -249,8 +249,11 @@ class ClosedGates:
             lines += format_offer(recording, masks, course.screen.gate, test)
         if course.position.longer_wait_s and WAIT_LONGER not in lines:
             lines.append(WAIT_LONGER)
-        if course.allowances.rehearsal:
-            course.allowances.rehearsal.remedies = lines
+        rehearsal = course.allowances.rehearsal
+        if rehearsal:
+            rehearsal.remedies = lines
+        if rehearsal and course.number == 1 and not course.first_stays_s:
+            rehearsal.note_unready(course.segment.screens[0])
         drift = RecordingDrifted("\n".join([message, *lines]))
         drift.at_end = course.due is None and performed
         return drift

@@ -298,6 +298,13 @@ class Course:
         return self.screen.appeared_s
 
     @property
+    def first_stays_s(self) -> float:
+        """How long the first screen must stay before the first step, in seconds."""
+        rehearsal = self.allowances.rehearsal
+        rehearsed_s = rehearsal.first_stays_s if rehearsal else 0.0
+        return max(self.segment.first_stays_s, rehearsed_s)
+
+    @property
     def newest_step(self) -> RecordedStep | None:
         """The step that was performed last; None before the first."""
         if self._next == 0:

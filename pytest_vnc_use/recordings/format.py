@@ -366,6 +366,8 @@ class Segment(_Identified):
     names. `confirmed_by` says who judged that the task was done at this end: `body` if
     `expect=None` left it to the test. `first_screen_s` is when the first screen was
     there, in seconds after the run started; None if that is not known.
+    `first_stays_s` is how long it must stay before the first step, in seconds: a
+    rehearsal has learned that the program takes no input at once.
     """
 
     id: str = Field(default="", pattern=r"^(t[1-9]\d*)?$")
@@ -379,6 +381,7 @@ class Segment(_Identified):
     claims: tuple[Evidence, ...] = ()
     confirmed_by: Literal["judge", "user", "body"] = "body"
     first_screen_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    first_stays_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
     @property
     def screens(self) -> tuple[Screen, ...]:

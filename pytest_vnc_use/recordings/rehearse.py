@@ -29,6 +29,15 @@ from pytest_vnc_use.recordings.moving import distinct
 from pytest_vnc_use.recordings.same_text import really_differing
 from pytest_vnc_use.types import Region
 
+FIRST_STAYS_S = 2.0
+"""How long the first screen must stay in the first rehearsal: a user may act while a
+page still loads, and another machine would be done with that too soon. The others act
+at once, as a replay does.
+"""
+_READY_S = 3.0
+"""How long it must stay for a program that took no input at once: somewhat longer than
+the time that was long enough, as another machine may be slower.
+"""
 _MAX_DIFFERENCES = 4
 """The maximum places that may differ. With more it is another screen: other fonts,
 another theme, another list.
@@ -57,9 +66,14 @@ class Rehearsal:
     Args:
         recordings: What is rehearsed; in CI some are proposals, in other files than
             those of the tests.
+        first_stays_s: How long the first screen of each task must stay before the
+            first step, in seconds.
     """
 
-    def __init__(self, recordings: Iterable[Recording]) -> None:
+    def __init__(
+        self, recordings: Iterable[Recording], first_stays_s: float = FIRST_STAYS_S
+    ) -> None:
+        self.first_stays_s = first_stays_s
         self.recordings = {recording.test: recording for recording in recordings}
         """Each by its test, or its name as in `shared::sign_in`."""
         self._parts: dict[int, tuple[DynamicRegion, ...]] = {}
@@ -70,6 +84,8 @@ class Rehearsal:
         """The learnt transient frames by the `id` of each step."""
         self._unstable: tuple[DynamicRegion, ...] = ()
         """The unstable parts of all screens, recorded and learnt."""
+        self._unready: set[int] = set()
+        """The `id` of each first screen on which the first step came too soon."""
         self.remedies: list[str] = []
         """What can be done about the gate that stayed closed, a line each."""
         for recording in self.recordings.values():
@@ -148,24 +164,45 @@ class Rehearsal:
         earlier = self._transients.get(id(step), ())
         self._transients[id(step)] = (*earlier, transient)
 
+    def note_unready(self, first: Screen) -> None:
+        """Remember that the step on this first screen came too soon: at once it did not
+        do what it did when the screen had stayed.
+        """
+        self._unready.add(id(first))
+
     @property
-    def regions(self) -> list[Region]:
-        """The regions of which variants were learnt, each once."""
+    def is_unready(self) -> bool:
+        """Whether a first step came too soon."""
+        return bool(self._unready)
+
+    @property
+    def lessons(self) -> list[str]:
+        """What was learnt, a line each."""
         parts = chain.from_iterable(self._parts.values())
-        return [*dict.fromkeys(part.region for part in parts)]
+        regions = dict.fromkeys(part.region for part in parts)
+        lines = [f"new variant, {region}" for region in regions]
+        if self._unready:
+            lines.append(
+                f"the first screen must stay {_READY_S:g} s, as the first step did not"
+                " do at once what it did later"
+            )
+        return lines
 
     def learnt(self, recording: Recording) -> Recording:
         """Return one of the recordings with everything learnt; the recording itself if
         nothing was learnt.
         """
         has_parts = any(self._parts.values())
-        if not has_parts and not self._transients:
+        if not (has_parts or self._transients or self._unready):
             return recording
 
         segments = []
         for segment in recording.segments:
             steps = tuple(map(self._with_transients, segment.steps))
-            segments.append(segment.model_copy(update={"steps": steps}))
+            update: dict[str, object] = {"steps": steps}
+            if id(segment.screens[0]) in self._unready:
+                update["first_stays_s"] = _READY_S
+            segments.append(segment.model_copy(update=update))
         learnt = recording.model_copy(update={"segments": tuple(segments)})
         return with_screens(learnt, self._with_parts)
 

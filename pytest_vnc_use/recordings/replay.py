@@ -256,7 +256,7 @@ class Replay(ForwardingController):
 
     def _pass_gate(self) -> Mismatch | None:
         """Wait for the gate, and have a difference that stays reviewed; at the end, and
-        at the first screen of a rehearsal, watch that it stays open.
+        at a first screen that must stay, watch that it stays open.
 
         Return what still differs; None where the gate is open.
         """
@@ -267,8 +267,7 @@ class Replay(ForwardingController):
             if course.is_by_hand:
                 return None
             mismatch = self._waiter.await_gate()
-        is_first = course.position.gate.is_first
-        if mismatch is None and is_first and course.allowances.rehearsal:
+        if mismatch is None and course.position.gate.is_first and course.first_stays_s:
             mismatch = self._waiter.watch_first()
         if mismatch or course.due:
             return mismatch

@@ -184,7 +184,11 @@ class SegmentRun:
         elif self.is_live:
             built = self.builder.complete(self.replay.carried_out)
             replayed = self.replay.course.segment
-            kept = {"id": replayed.id, "first_screen_s": replayed.first_screen_s}
+            kept = {
+                "id": replayed.id,
+                "first_screen_s": replayed.first_screen_s,
+                "first_stays_s": replayed.first_stays_s,
+            }
             self.ended = built.model_copy(update=kept)
         else:
             self.ended = self.replay.course.segment

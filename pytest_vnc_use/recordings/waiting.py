@@ -64,10 +64,6 @@ _FIRST_SCREEN = 3.0
 """How many times as long as for another gate it is waited for the first one: a program
 starts. On a machine with a load of 20, Chromium showed a page's grey boxes for 10 s.
 """
-_STAYS_S = 2.0
-"""How long the first screen must stay in a rehearsal: a user may act while a page still
-loads, and another machine would be done with that too soon.
-"""
 _NEAR_PX = 20
 """The distance within which two clicks are near each other. For programs that is 5 of
 their own pixels: 10 on a screen on which they draw everything twice as large.
@@ -176,10 +172,10 @@ class GateWaiter:
         return self.look_again()
 
     def watch_first(self) -> Mismatch | None:
-        """Return what differs from the first screen after `_STAYS_S`. Raises
+        """Return what differs from the first screen once it had to stay. Raises
         DesktopError.
         """
-        self._desktop.perform(Wait(_STAYS_S))
+        self._desktop.perform(Wait(self._course.first_stays_s))
         return self.look_again()
 
     def look_again(self) -> Mismatch | None:

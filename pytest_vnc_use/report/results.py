@@ -80,8 +80,8 @@ class RehearsalFigures:
     the recording cannot repeat before a user changes something.
 
     If the test did not repeat, `problem` is the reason, `advice` has a remedy a line,
-    and `recorded` and `seen` are the screenshots. `learnt` are the regions, as `(left,
-    top) to (right, bottom)`, of which another variant was learnt.
+    and `recorded` and `seen` are the screenshots. `learnt` is what was learnt, a line
+    each, such as `new variant, from (60, 120) to (200, 160)`.
     """
 
     number: int

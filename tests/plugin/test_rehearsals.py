@@ -42,6 +42,12 @@ def test_shaky(vnc_desktop): ...
 @task("moved", "--fault-from=2 --fault='moved button'")
 def test_moved(vnc_desktop): ...
 """
+UNREADY = """
+from conftest import task
+
+@task("unready", "--fault-from=2 --fault='not ready'")
+def test_till(vnc_desktop): ...
+"""
 LEFT_BEHIND = """
 import pytest
 from conftest import task
@@ -116,8 +122,7 @@ def test_new_recordings_are_replayed_twice(
     assert rehearsal.recorded != rehearsal.seen
     assert (project.path / rehearsal.recorded).is_file()
     assert (project.path / rehearsal.seen).is_file()
-    learnt = "LEARNT test_till.py::test_shaky: new variant in rehearsal 1, from ("
-    assert learnt in ended.out
+    assert "LEARNT test_till.py::test_shaky: new variant, from (" in ended.out
     shaky = unstable(project.file_of("test_shaky"))
     assert {len(part.variants) for part in shaky} == {2}
     assert unstable(project.file) == []
@@ -125,6 +130,25 @@ def test_new_recordings_are_replayed_twice(
     junit = (project.path / "junit.xml").read_text(encoding="utf-8")
     assert 'name="vnc_rehearsal" value="repeated in 2 rehearsals"' in junit
     assert "did not repeat, in rehearsal 1" in junit
+
+
+def test_rehearsal_learns_that_program_takes_no_input_at_once(
+    project: Project,
+) -> None:
+    """The first rehearsal waits before its first step, the second does not."""
+    plans = (project.path / "conftest.py").read_text("utf-8")
+    project.write("conftest.py", CONFTEST + plans)
+    project.write("test_till.py", UNREADY)
+    ended = project.run("--vnc-record=auto", "-ovnc_rehearse=2", "-ovnc_gate_seconds=3")
+    assert ended.code == 0, ended.out
+    assert "LEARNT test_till.py::test_till: the first screen must stay 3 s" in ended.out
+    assert "1 recording repeated in 2 rehearsals" in ended.out
+    assert starts(project) == {"unready": 4}
+    recording = load(project.file)
+    assert recording is not None
+    assert recording.segments[0].first_stays_s == 3
+    replayed = project.run("--vnc-record=replay", "-ovnc_gate_seconds=3")
+    assert replayed.code == 0, replayed.out
 
 
 def test_heal_in_ci_is_rehearsed_before_its_review(recorded: Project) -> None:

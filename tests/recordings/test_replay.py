@@ -209,19 +209,27 @@ class Loading(PaintedController):
         return 100 * sum(isinstance(action, Wait) for action in self.performed)
 
 
-def rehearsed_click(desktop: PaintedController) -> list[Action]:
-    """Rehearse a click, on the screen on which the desktop begins; return what was
-    done.
-    """
+def one_click(first_stays_s: float = 0.0) -> Segment:
+    """A click on the screen on which a desktop begins, which changes nothing."""
     first = Screen(pixels=lambda: pixels_in(painted(0)))
     step = RecordedStep(action=Click(20, 0), screen=first)
-    segment = Segment(task="Click", steps=(step,), end=first)
+    return Segment(task="Click", steps=(step,), end=first, first_stays_s=first_stays_s)
+
+
+def rehearsed_click(desktop: PaintedController) -> list[Action]:
+    """Rehearse the click; return what was done."""
     allowances = Allowances(rehearsal=Rehearsal([]))
-    return replayed(Replay(desktop, Course(segment, allowances)))
+    return replayed(Replay(desktop, Course(one_click(), allowances)))
 
 
 def test_rehearsal_begins_on_screen_that_stays() -> None:
     assert rehearsed_click(PaintedController(repaint=False)) == [Click(20, 0)]
+
+
+def test_replay_waits_on_first_screen_as_was_learned() -> None:
+    desktop = PaintedController(repaint=False)
+    replayed(Replay(desktop, Course(one_click(first_stays_s=0.1))))
+    assert desktop.performed == [Wait(0.1), Click(20, 0)]
 
 
 def test_rehearsal_does_not_begin_on_screen_that_loads() -> None:

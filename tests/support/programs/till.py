@@ -23,7 +23,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QWidget
 
 PRICE = 250
@@ -32,6 +32,25 @@ TOASTS = {
     "long toast": (6.0, 500, 300),
     "toast on Pay": (3.0, 350, 205),
 }
+
+
+READY_MS = 1500
+INPUT = (QEvent.Type.KeyPress, QEvent.Type.MouseButtonPress)
+
+
+class NotReady(QObject):
+    """What takes no input at first, though the window is there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_ready = False
+        QTimer.singleShot(READY_MS, self._get_ready)
+
+    def _get_ready(self) -> None:
+        self._is_ready = True
+
+    def eventFilter(self, _: QObject, event: QEvent) -> bool:
+        return event.type() in INPUT and not self._is_ready
 
 
 class Till(QWidget):
@@ -192,6 +211,9 @@ if __name__ == "__main__":
     if options.starts and started(options.starts) < options.fault_from:
         options.fault = ""
     application = QApplication(sys.argv[:1])
+    if options.fault == "not ready":
+        not_ready = NotReady()
+        application.installEventFilter(not_ready)
     till = Later(options) if options.later else Till(options)
     till.setGeometry(application.primaryScreen().geometry())
     till.show()
