@@ -8,9 +8,9 @@ per tile of 32 x 32 pixels, and from rules.
 Transient frames are screens shown briefly between two looks, such as a toast, a splash,
 "loading …". A screen is kept if one of its tiles has shown the same for `SHOWN_S` and
 is now drawn over. So spinners, videos and transitions are not kept, however long they
-last. A screen is also kept if one of its tiles then shows again what it showed at the
-look before: a toast that a busy machine paints late and removes in time. Carets and
-clocks are kept a few times: each tile counts only `MAX_PER_TILE` times.
+last. A screen is also kept if one of its tiles, changed once, then shows again what it
+showed at the look before: a toast that a busy machine paints late and removes in time.
+Carets and clocks are kept a few times: each tile counts only `MAX_PER_TILE` times.
 """
 
 from __future__ import annotations
@@ -250,6 +250,8 @@ SHOWN_S = 0.2
 """The minimum time that counts; text to be read is shown longer."""
 MAX_PER_TILE = 3
 MAX_FRAMES = 8
+MAX_BRIEF = 2
+"""The most frames that no tile has shown for `SHOWN_S`: an animation has many."""
 MAX_BYTES = 128 << 20
 
 Times = npt.NDArray[np.float64]
@@ -407,8 +409,12 @@ class TransientFrames:
         """The time of that look, or of the newest kept frame."""
         self._counts = np.zeros((0, 0), np.int64)
         """How often a frame was kept because of each tile."""
+        self._changes = np.zeros((0, 0), np.int64)
+        """How many updates have changed each tile since that look."""
         self._kept: list[tuple[Pixels, Capture]] = []
         """The screen of the look before, and the transient frame."""
+        self._brief: list[Capture] = []
+        """Those of them in which no tile has shown the same for `SHOWN_S`."""
 
     def look(self, capture: Capture) -> None:
         """Note a look: changes after the first one, and after the newest one before
@@ -425,6 +431,7 @@ class TransientFrames:
         self._base = None
         self._looked = None
         self._counts = np.zeros(tiles.shape, np.int64)
+        self._changes = np.zeros(tiles.shape, np.int64)
 
     def before_drawing(
         self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float
@@ -442,31 +449,50 @@ class TransientFrames:
         before = region.part_of(pixels).copy()
         return Drawing(tiles, region, before, now_s, moving, changed, stable)
 
-    def after_drawing(self, drawing: Drawing, pixels: Pixels) -> None:
-        """Keep the screen before the drawing as a transient frame, if one of its tiles
-        has shown the same for `SHOWN_S`, or shows again what it showed at the look.
+    def after_drawing(
+        self, drawing: Drawing | None, pixels: Pixels, changed: Tiles
+    ) -> None:
+        """Count the tiles that an update has `changed`. Keep the screen before it as a
+        transient frame, if one of the tiles has shown the same for `SHOWN_S`, or has
+        changed only twice, and shows again what it showed at the look.
         """
-        ended = drawing.stable
-        if self._base is not None:
-            looked = drawing.region.part_of(self._base)
-            came = differing_tiles(looked, drawing.before)
-            stayed = differing_tiles(looked, drawing.region.part_of(pixels))
-            gone = np.zeros_like(ended)
-            drawing.tiles.part_of(gone)[:] = came & ~stayed
-            ended = ended | (gone & drawing.changed)
+        self._changes += changed
+        if drawing is None:
+            return
+        ended = drawing.stable | self._gone(drawing, pixels)
         if not ended.any():
             return
         self._counts += ended
-        self._known_s = drawing.at_s
         screen = pixels.copy()
         drawing.region.part_of(screen)[:] = drawing.before
         capture = Capture(screen, drawing.at_s, drawing.moving)
+        if drawing.stable.any():
+            self._known_s = drawing.at_s
+        else:
+            self._brief.append(capture)
         if self._base is None:
             self._base = capture.pixels
         self._kept.append((self._base, capture))
         limit = min(MAX_FRAMES, MAX_BYTES // pixels.nbytes)
-        while len(self._kept) > limit:
-            del self._kept[0]
+        while len(self._brief) > MAX_BRIEF or len(self._kept) > limit:
+            self._drop_one()
+
+    def _gone(self, drawing: Drawing, pixels: Pixels) -> Tiles:
+        """Return the tiles that have changed to something and back."""
+        gone = np.zeros_like(drawing.changed)
+        if self._base is None:
+            return gone
+        looked = drawing.region.part_of(self._base)
+        came = differing_tiles(looked, drawing.before)
+        stayed = differing_tiles(looked, drawing.region.part_of(pixels))
+        drawing.tiles.part_of(gone)[:] = came & ~stayed
+        gone &= drawing.changed & (self._changes == 2)
+        return gone
+
+    def _drop_one(self) -> None:
+        """Drop the oldest brief frame; without one, the oldest."""
+        dropped = self._brief.pop(0) if self._brief else self._kept[0][1]
+        self._kept = [kept for kept in self._kept if kept[1] is not dropped]
 
     def take(self) -> tuple[Capture, ...]:
         """Return the transient frames since the last call, oldest first, without those
@@ -478,6 +504,7 @@ class TransientFrames:
             if not differs.any() or not within_caret(differs):
                 captures.append(capture)
         self._kept = []
+        self._brief = []
         self._begin()
         return tuple(captures)
 
@@ -489,6 +516,7 @@ class TransientFrames:
             self._base = capture.pixels
             self._known_s = capture.taken_at
             self._counts = np.zeros(capture.moving.shape, np.int64)
+            self._changes = np.zeros(capture.moving.shape, np.int64)
 
 
 class Framebuffer:
@@ -530,7 +558,8 @@ class Framebuffer:
             drawing = self._before_drawing(everything)
             if drawing:
                 # On a screen of another size no tile can show again what it showed.
-                self._transients.after_drawing(drawing, drawing.before)
+                unchanged = np.zeros_like(everything)
+                self._transients.after_drawing(drawing, drawing.before, unchanged)
             self._size = (width, height)
             self._pixels = np.zeros((height, width), np.uint32)
             self._missing = np.ones((height, width), np.bool_)
@@ -549,6 +578,7 @@ class Framebuffer:
                 right = -(-(area.x + area.width) // TILE_PX)
                 covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
             drawing = self._before_drawing(covered)
+            before_s = self._activity.last_s.copy()
             for rectangle in rectangles:
                 area = rectangle.area
                 target = self._pixels[area.slices]
@@ -558,8 +588,8 @@ class Framebuffer:
                 self._activity.add(area.x, area.y, changed, clock.monotonic())
                 if not self._complete:
                     self._missing[area.slices] = False
-            if drawing:
-                self._transients.after_drawing(drawing, self._pixels)
+            changed_tiles = self._activity.last_s > before_s
+            self._transients.after_drawing(drawing, self._pixels, changed_tiles)
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
 

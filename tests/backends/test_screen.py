@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 from pytest_vnc_use.backends import pixels as pixels_module
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.screen import (
+    MAX_BRIEF,
     MAX_FRAMES,
     MAX_PER_TILE,
     TILE_PX,
@@ -361,8 +362,7 @@ class Tiles:
             left = column * TILE_PX
             self.pixels[top : top + size_px, left : left + size_px] = colour
         self.last_s[drawn] = now_s
-        if drawing:
-            self.passed.after_drawing(drawing, self.pixels)
+        self.passed.after_drawing(drawing, self.pixels, drawn)
 
 
 def test_toast_is_kept_once_beside_changing_region() -> None:
@@ -387,6 +387,30 @@ def test_toast_that_is_painted_late_is_kept() -> None:
     (toast,) = screen.passed.take()
     assert toast.taken_at == 10.13
     assert (toast.pixels[:TILE_PX, 18 * TILE_PX :] == 7).all()
+
+
+def slide(screen: Tiles, from_s: float, colours: Sequence[int]) -> None:
+    """Have something pass all tiles of a row, which shows each of these colours."""
+    for column in range(COLUMNS):
+        for frame, colour in enumerate((*colours, 0)):
+            at_s = from_s + 0.01 * (column + frame)
+            screen.paint(at_s, colour, (1, column))
+
+
+def test_what_slides_across_is_no_transient() -> None:
+    screen = Tiles()
+    slide(screen, 10.1, [5, 6])
+    assert not screen.passed.take()
+
+
+def test_brief_frames_do_not_displace_toast() -> None:
+    screen = Tiles()
+    screen.paint(10.1, 7, (0, 18), (0, 19))
+    screen.paint(10.4, 0, (0, 18), (0, 19))
+    slide(screen, 10.5, [5])
+    kept = screen.passed.take()
+    assert len(kept) == 1 + MAX_BRIEF
+    assert int(kept[0].pixels.max()) == 7
 
 
 EVERY_TILE = [(row, column) for row in range(4) for column in range(COLUMNS)]
