@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -75,11 +76,12 @@ def read(page: Path) -> str:
 
 
 def blocks(pages: list[Path]) -> list[Block]:
-    return [
-        Block(page, found[2], textwrap.dedent(found[3]))
-        for page in pages
-        for found in BLOCK.finditer(read(page))
-    ]
+    found = []
+    for page in pages:
+        for match in BLOCK.finditer(read(page)):
+            _, language, text = match.groups()
+            found.append(Block(page, language, textwrap.dedent(text)))
+    return found
 
 
 BLOCKS = blocks(WITH_CONTRIBUTING)
@@ -190,15 +192,11 @@ def test_yaml_snippet_has_valid_options(
 
 def commands(*names: str) -> list[str]:
     """The lines of the shell that begin so, each once."""
-    shown = [*BLOCKS, *blocks(OF_EXAMPLES)]
-    texts = [
-        block.text.replace("\\\n", " ")
-        for block in shown
-        if block.language in ("bash", "console")
-    ]
-    lines = [
-        line.strip().removeprefix("$ ") for text in texts for line in text.splitlines()
-    ]
+    found = []
+    for block in [*BLOCKS, *blocks(OF_EXAMPLES)]:
+        if block.language in ("bash", "console"):
+            found += block.text.replace("\\\n", " ").splitlines()
+    lines = [line.strip().removeprefix("$ ") for line in found]
     return list(dict.fromkeys(line for line in lines if line.startswith(names)))
 
 
@@ -298,12 +296,15 @@ def test_links_and_anchors_exist(page: Path) -> None:
 
 
 def test_external_links_are_listed_once_used() -> None:
-    used = {path for page in WITH_LINKS for path, _ in links(page)}
+    used = set()
+    for page in WITH_LINKS:
+        used |= {path for path, _ in links(page)}
     assert EXTERNAL - used == set()
 
 
 MAX_WORDS = {"docs": 24_000, "README.md": 650, "CONTRIBUTING.md": 900}
-MAX_PAGES, MAX_CHANGELOG_LINES = 19, 125
+MAX_PAGES = 19
+MAX_CHANGELOG_LINES = 125
 
 
 def words(*pages: Path) -> int:
@@ -327,12 +328,15 @@ def test_layers_in_contributing_are_those_of_import_linter() -> None:
     assert re.findall(r"^- `([^`]+)`: ", section[0], re.MULTILINE) == layers
 
 
+def files_of(*patterns: str) -> list[Path]:
+    """Return the project's files that match a pattern."""
+    found = chain.from_iterable(map(ROOT.glob, patterns))
+    return [path for path in found if path.is_file()]
+
+
 def test_nothing_installs_from_pypi_before_release() -> None:
     """Once there is a release, this test goes."""
-    patterns = ("docs/*.md", "examples/**/*", ".github/**/*.yml")
-    files = [
-        path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()
-    ]
+    files = files_of("docs/*.md", "examples/**/*", ".github/**/*.yml")
     command = re.compile(r"pip install (?:[^\n]*[\s\"'])?pytest-vnc-use(?!\S* @)")
     texts = {path: path.read_text("utf-8", "replace") for path in [*files, PAGES[0]]}
     assert [path.name for path, text in texts.items() if command.search(text)] == []
@@ -340,11 +344,10 @@ def test_nothing_installs_from_pypi_before_release() -> None:
 
 @cache
 def nodes() -> list[ast.AST]:
-    trees = (
-        ast.parse(path.read_text("utf-8"))
-        for path in (ROOT / "pytest_vnc_use").rglob("*.py")
-    )
-    return [node for tree in trees for node in ast.walk(tree)]
+    found: list[ast.AST] = []
+    for path in (ROOT / "pytest_vnc_use").rglob("*.py"):
+        found += ast.walk(ast.parse(read(path)))
+    return found
 
 
 def test_error_tree_has_every_class_below_its_base() -> None:
@@ -399,20 +402,16 @@ MESSAGES = re.findall(
 @cache
 def texts() -> list[str]:
     """All texts of the source; what is filled in is a NUL."""
-    plain = [
-        node.value
-        for node in nodes()
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    filled = [
-        [
-            str(part.value) if isinstance(part, ast.Constant) else "\0"
-            for part in node.values
-        ]
-        for node in nodes()
-        if isinstance(node, ast.JoinedStr)
-    ]
-    return [*plain, *map("".join, filled)]
+    found = []
+    for node in nodes():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            text = ""
+            for part in node.values:
+                text += str(part.value) if isinstance(part, ast.Constant) else "\0"
+            found.append(text)
+    return found
 
 
 def is_example_of(message: str, text: str) -> bool:
@@ -498,11 +497,13 @@ def test_texts_use_standard_terms() -> None:
     """Pages, errors, options' help, prompts and docstrings: every text of several
     words.
     """
-    patterns = (
-        "pytest_vnc_use/**/*.j2 pytest_vnc_use/ui/page/*.[hj]* docs/images/*.svg"
-        " examples/**/README.md CHANGELOG.md"
+    others = files_of(
+        "pytest_vnc_use/**/*.j2",
+        "pytest_vnc_use/ui/page/*.[hj]*",
+        "docs/images/*.svg",
+        "examples/**/README.md",
+        "CHANGELOG.md",
     )
-    others = [path for pattern in patterns.split() for path in ROOT.glob(pattern)]
     assert len(others) > 20
     for page, prose in [
         *PROSE.items(),

@@ -136,7 +136,9 @@ def test_suite_is_recorded_edited_reviewed_and_upgraded() -> None:
         assert page.states["tests/test_list.py::test_tea"] == "passed"
     after = load(TEA)
     assert after
-    kept, added = after.steps[: len(before.steps)], after.steps[len(before.steps) :]
+    count = len(before.steps)
+    kept = after.steps[:count]
+    added = after.steps[count:]
     assert [step.id for step in kept] == [step.id for step in before.steps]
     assert TypeText("milk") in [step.action for step in added]
     commit("milk")

@@ -114,15 +114,15 @@ def waiting_run(agent_of: AgentOf) -> Path:
 
 
 def test_resumed_action_is_ruled_anew(
-    agent_of: AgentOf, controller: PaintedController
+    agent_of: AgentOf, controller: PaintedController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    perform, controller.perform = controller.perform, interrupt  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        agent_of(act(Proposal(Click(1, 1)))).run("Buy", run_id="r1")
-    controller.perform = perform  # type: ignore[method-assign]
+    with monkeypatch.context() as patch:
+        patch.setattr(controller, "perform", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            agent_of(act(Proposal(Click(1, 1)))).run("Buy", run_id="r1")
     policy = Policy((Rule("deny", "no clicks", action="click"),))
     result = agent_of(act(Proposal(Click(1, 1)))).resume("r1", policy=policy)
     assert result.outcome == Outcome.DENIED

@@ -64,7 +64,8 @@ def test_address_title_text_and_functions_of_model(
         f"url: {pages.address}/\ntitle: The shop\nApples & pears\n"
     )
     coupon = element(browser, "Coupon")
-    (x, y), box = coupon.centre, coupon.box
+    x, y = coupon.centre
+    box = coupon.box
     line = (
         f"textbox 'Coupon' at ({x}, {y}), [{box.left}, {box.top}, {box.right},"
         f" {box.bottom}]"

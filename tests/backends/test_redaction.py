@@ -39,7 +39,8 @@ from support.memory_desktop import PaintedController
 
 SIZE = (480, 320)
 FIELD = Region(40, 60, 280, 86)
-INK, PAPER = "#101010", "#ffffff"
+INK = "#101010"
+PAPER = "#ffffff"
 Pen = ImageDraw.ImageDraw
 
 

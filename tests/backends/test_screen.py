@@ -7,6 +7,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -413,7 +414,7 @@ def test_brief_frames_do_not_displace_toast() -> None:
     assert int(kept[0].pixels.max()) == 7
 
 
-EVERY_TILE = [(row, column) for row in range(4) for column in range(COLUMNS)]
+EVERY_TILE = list(product(range(4), range(COLUMNS)))
 
 
 @pytest.mark.parametrize(

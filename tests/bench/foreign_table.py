@@ -600,11 +600,8 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
         other=(262, 327, 276, 343),
     ),
 }
-PROGRAMS: Mapping[str, Page | DesktopProgram] = {
-    **{
-        f"{name}, scale {scale}": page.scaled(scale)
-        for name, page in PAGES.items()
-        for scale in (1, 2)
-    },
-    **DESKTOP_PROGRAMS,
-}
+PROGRAMS: dict[str, Page | DesktopProgram] = {}
+for name, page in PAGES.items():
+    for scale in (1, 2):
+        PROGRAMS[f"{name}, scale {scale}"] = page.scaled(scale)
+PROGRAMS |= DESKTOP_PROGRAMS

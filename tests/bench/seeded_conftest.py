@@ -23,7 +23,10 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
-WALKS = {walk.task: walk for program in ALL.values() for walk in program.walks.values()}
+WALKS: dict[str, Walk] = {}
+"""All walks, by their task."""
+for program in ALL.values():
+    WALKS |= {walk.task: walk for walk in program.walks.values()}
 STARTS_S = 1.0
 """So long a program may take to show what the first step needs."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.types import Proposal
 from support.forked_python import run_python
 from support.gemini_server import GeminiServer, calls, text
 from support.paths import ROOT
@@ -29,12 +30,13 @@ HOLDS = {
 }
 
 
-def _call(action: object, intent: str) -> tuple[str, dict[str, object]]:
-    values = vars(action)
+def _call(proposal: Proposal) -> tuple[str, dict[str, object]]:
+    """Return a proposal as Gemini says it, on its grid."""
+    values = vars(proposal.action)
     point = {
         "x": round(values["x"] / 1.44),
         "y": round(values["y"] / 0.9),
-        "intent": intent,
+        "intent": proposal.intent,
     }
     if values["kind"] == "click":
         return "click", point
@@ -51,13 +53,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer]:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     from scripts import SCRIPTS
 
-    turns = [
-        calls(*(_call(proposal.action, proposal.intent) for proposal in turn))
-        for turn in SCRIPTS[SENTENCE]
-    ]
-    with GeminiServer(
-        [*turns, text("the basket is open"), text(json.dumps(HOLDS))]
-    ) as server:
+    turns = [calls(*map(_call, turn)) for turn in SCRIPTS[SENTENCE]]
+    end = text("the basket is open")
+    verdict = text(json.dumps(HOLDS))
+    with GeminiServer([*turns, end, verdict]) as server:
         yield server
 
 

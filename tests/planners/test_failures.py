@@ -49,7 +49,7 @@ from support.certificates import Authority, Certificate
 from support.chat_server import said
 from support.json_server import JsonServer, Posted, Reply
 from support.messages_server import message
-from support.players import PLAYERS, QUICK, History, into
+from support.players import PLAYERS, QUICK, History, cases_of, into
 from support.responses_server import computer_call, response, thought
 
 KEY = "sk-a-secret-key"
@@ -115,10 +115,7 @@ AGAIN: dict[str, list[Reply]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "failure"),
-    [(name, failure) for name, failures in AGAIN.items() for failure in failures],
-)
+@pytest.mark.parametrize(("name", "failure"), cases_of(AGAIN))
 def test_decide_passing_failure_asks_again(name: str, failure: Reply) -> None:
     provider = PROVIDERS[name]
     settings = {"detect_prompt_injection": False} if name == "gemini" else {}
@@ -313,10 +310,7 @@ def no_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_key")
-@pytest.mark.parametrize(
-    ("name", "asker"),
-    [(name, asker) for name, askers in ASKERS.items() for asker in askers],
-)
+@pytest.mark.parametrize(("name", "asker"), cases_of(ASKERS))
 def test_missing_or_malformed_key_is_named(name: str, asker: Any) -> None:
     first = VARIABLES[name][0][0]
     missing = rf"Set {first}\. In Python a planner or judge also takes api_key="

@@ -11,7 +11,7 @@ import pytest
 
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.json_server import Posted
-from support.players import PLAYERS, Conversation
+from support.players import PLAYERS, Conversation, cases_of
 
 DROP = object()
 CHECK = {
@@ -78,7 +78,7 @@ def changed(body: object, path: str, value: object) -> bytes:
 
 @pytest.mark.parametrize(
     ("name", "path", "value", "message"),
-    [(name, *case) for name, cases in MALFORMED.items() for case in cases],
+    [(name, *case) for name, case in cases_of(MALFORMED)],
 )
 def test_fake_service_malformed_request_is_refused(
     name: str, path: str, value: object, message: str

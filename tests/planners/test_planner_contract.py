@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ from support.players import (
     History,
     Player,
     Said,
+    cases_of,
     says,
     screens_of,
     texts_of,
@@ -98,19 +99,17 @@ def test_conversation_requests_are_as_recorded(
     player = PLAYERS[name]
     script = [*(say(player) for say, _ in CONVERSATION), player.done]
     with player.conversation(script, functions=[users]) as conversation:
-        acted = [conversation.actions(**changes) for _, changes in CONVERSATION]
+        kinds = []
+        for _, changes in CONVERSATION:
+            actions = conversation.actions(**changes)
+            kinds.append([action.kind for action in actions])
         assert conversation.decide().kind == "finished"
         first, *_, last = (
             named(request, [*conversation.history.pngs])
             for request in conversation.server.requests
         )
-    kinds = [[action.kind for action in actions] for actions in acted]
-    assert kinds == [
-        ["click"],
-        ["click", "wait"][: len(acted[1])],
-        ["click"],
-        ["call_function"],
-    ]
+    second = ["click"] if player.one_by_one else ["click", "wait"]
+    assert kinds == [["click"], second, ["click"], ["call_function"]]
     requests = {"first": first}
     if name in SENT:
         requests["last"] = {
@@ -279,9 +278,7 @@ time, for the service's cache.
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "keep"), [(name, keep) for name, sent in SENT.items() for keep in sent]
-)
+@pytest.mark.parametrize(("name", "keep"), cases_of(SENT))
 def test_service_gets_only_newest_screenshots(name: str, keep: int) -> None:
     with PLAYERS[name].conversation(
         lambda request: PLAYERS[name].click(), keep_screenshots=keep
@@ -317,6 +314,7 @@ def test_service_request_does_not_grow_with_run(name: str) -> None:
 
 
 CHAT = partial(OpenAICompatible, base_url="http://localhost:1234", model="m")
+PLANNERS = (GeminiComputerUse, AnthropicComputer, OpenAIComputer, CHAT)
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
     (
@@ -334,11 +332,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("planner", "settings", "problem"),
     [
-        *(
-            (planner, *row)
-            for planner in (GeminiComputerUse, AnthropicComputer, OpenAIComputer, CHAT)
-            for row in WRONG
-        ),
+        *((planner, *row) for planner, row in product(PLANNERS, WRONG)),
         (CHAT, {"model": ""}, "model must not be empty, got ''"),
         (
             CHAT,

@@ -76,7 +76,10 @@ def struck(*keysyms: int) -> list[str]:
 
 
 def one_by_one(text: str) -> list[str]:
-    return [word for character in text for word in struck(ord(character))]
+    words = []
+    for character in text:
+        words += struck(ord(character))
+    return words
 
 
 AT = Position(10, 20)

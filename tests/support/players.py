@@ -14,13 +14,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from PIL import Image
 
@@ -54,6 +54,7 @@ from support import (
 )
 from support.json_server import Reply, Script
 
+V = TypeVar("V")
 ALLOWED = Ruling("allow", "rule 1")
 QUICK = Backoff(first_wait_s=0.01, max_wait_s=0.02)
 WIDTH = 1440
@@ -312,6 +313,15 @@ PLAYERS = {
         lambda name, /, **args: responses_server.calls(name, json.dumps(args)),
     ),
 }
+
+
+def cases_of(table: Mapping[str, Iterable[V]]) -> list[tuple[str, V]]:
+    """Return each name of a table with each of its values, for `parametrize`."""
+    cases = []
+    for name, values in table.items():
+        for value in values:
+            cases.append((name, value))
+    return cases
 
 
 gemini = PLAYERS["gemini"].conversation
