@@ -23,30 +23,46 @@ def screen(*shown: tuple[int, int], parts: tuple[DynamicRegion, ...] = ()) -> Sc
     return Screen(dynamic=parts, pixels=lambda: pixels)
 
 
+def rest(at: tuple[int, int], *shown: tuple[int, int]) -> Rest:
+    """A rest of the pointer, before which something showed at these points."""
+    return Rest(at, screen(*shown))
+
+
 Points = list[tuple[int, int]]
+ON_BAR = rest(BAR)
+"""It opened the menu."""
+ON_MENU = rest(MENU, MENU)
+"""It opened the submenu with the item."""
 
 
 @pytest.mark.parametrize(
-    ("rests", "action", "now", "kept"),
+    ("rests", "action", "shown", "mattered"),
     [
         ([], Click(*ITEM), [], []),
-        ([(BAR, [])], Click(*MENU), [MENU], [BAR]),
-        ([(BAR, [])], Click(*FAR), [MENU], []),
-        ([(BAR, [])], KeyCombo(("f5",)), [MENU], []),
-        ([(MENU, [])], Click(*MENU), [MENU], []),
-        ([(BAR, []), (MENU, [MENU])], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
-        ([(BAR, []), (ITEM, [MENU])], Click(*ITEM), [MENU, ITEM], []),
-        ([(BAR, []), (MENU, [MENU])], Click(*MENU), [MENU, ITEM], [BAR]),
+        ([ON_BAR], Click(*MENU), [MENU], [BAR]),
+        ([ON_BAR], Click(*FAR), [MENU], []),
+        ([ON_BAR], KeyCombo(("f5",)), [MENU], []),
+        ([rest(MENU)], Click(*MENU), [MENU], []),
+        ([ON_BAR, ON_MENU], Click(*ITEM), [MENU, ITEM], [BAR, MENU]),
+        ([ON_BAR, rest(ITEM, MENU)], Click(*ITEM), [MENU, ITEM], []),
+        ([ON_BAR, ON_MENU], Click(*MENU), [MENU, ITEM], [BAR]),
+    ],
+    ids=[
+        "no rest",
+        "click in menu",
+        "click elsewhere",
+        "key",
+        "click where it rested",
+        "click in submenu",
+        "click where it rested, in submenu",
+        "click in menu beside submenu",
     ],
 )
 def test_rests_that_mattered(
-    rests: list[tuple[tuple[int, int], Points]],
-    action: Action,
-    now: Points,
-    kept: Points,
+    rests: list[Rest], action: Action, shown: Points, mattered: Points
 ) -> None:
-    rested = [Rest(at, screen(*before)) for at, before in rests]
-    assert [rest.at for rest in needed(rested, action, screen(*now))] == kept
+    kept = needed(rests, action, screen(*shown))
+    assert [rest.at for rest in kept] == mattered
 
 
 def test_needed_ignores_dynamic_region() -> None:
@@ -54,12 +70,15 @@ def test_needed_ignores_dynamic_region() -> None:
     region = Region(x - 20, y - 20, x + 20, y + 20)
     clock = dynamic_region(region, "always_changing")
     now = screen(MENU, parts=(clock,))
-    assert needed([Rest(BAR, screen())], Click(*MENU), now) == []
+    assert needed([ON_BAR], Click(*MENU), now) == []
 
 
 def test_restored_undoes_what_coming_back_changed() -> None:
     """A program does not look the same again at BAR, and MENU came on its own while the
     pointer rested.
     """
-    back = restored(screen(), screen(MENU, ITEM), screen(MENU, BAR))
+    before = screen()
+    resting = screen(MENU, ITEM)
+    now = screen(MENU, BAR)
+    back = restored(before, resting, now)
     assert not differing(back, screen(MENU)).any()

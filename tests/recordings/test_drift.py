@@ -30,6 +30,7 @@ from pytest_vnc_use.recordings.gates import gate
 from pytest_vnc_use.recordings.images import Pixels, frame_of
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.types import Click, Frame, Region
+from support.images import numbers
 from support.memory_desktop import PaintedController, replayed
 
 SIZE = (400, 300)
@@ -49,9 +50,7 @@ def window(
     draw.rectangle(WINDOW, back, ink)
     for number, text in enumerate(lines):
         draw.text((40, 40 + 30 * number), text, ink)
-    levels = np.asarray(image).astype(np.uint32)
-    pixels: Pixels = levels @ np.array([1 << 16, 1 << 8, 1], np.uint32)
-    return pixels
+    return numbers(image)
 
 
 class Shown(PaintedController):
@@ -75,22 +74,22 @@ def drift(
     """Return the lines of the drift of a click from one screen to the other one, which
     shows values.
     """
-    before, after = (
-        Screen(
-            pixels=lambda pixels=pixels: pixels,  # type: ignore[misc]
-            image=f"{name}.webp",
-            digest="0" * 12,
-            dynamic=parts,
+
+    def screen(name: str, pixels: Pixels) -> Screen:
+        return Screen(
+            pixels=held(pixels), image=f"{name}.webp", digest="0" * 12, dynamic=parts
         )
-        for name, pixels in zip(("s1", "end1"), recorded, strict=True)
-    )
-    after = after.model_copy(update={"values": values})
+
+    first, last = recorded
+    before = screen("s1", first)
+    after = screen("end1", last).model_copy(update={"values": values})
     step = RecordedStep(id="s1", action=Click(*at), screen=before)
     run = Segment(id="t1", task="Click", steps=(step,), end=after)
     recording = Recording(test="test_it", screen_size=SIZE, segments=(run,))
     circumstances = Circumstances(test="test_it.py::test_it", recording=recording)
-    desktop = Shown(*shown)
-    replay = Replay(desktop, Course(run), watch_s=0.0, circumstances=circumstances)
+    replay = Replay(
+        Shown(*shown), Course(run), watch_s=0.0, circumstances=circumstances
+    )
     with pytest.raises(RecordingDrifted) as drifted:
         replayed(replay)
     return str(drifted.value).splitlines()
@@ -115,15 +114,15 @@ OTHER = window("Total 6.01", "open")
     ids=["half drawn", "half drawn and another"],
 )
 def test_drift_names_regions_that_step_left_unchanged(seen: Pixels, ends: str) -> None:
-    first, *remedies = drift([OPEN, PAID], [OPEN, seen])
-    assert first.startswith("drift at the end: a different effect of step 1 of 1, ")
-    assert re.search(ends, first)
-    assert any(line.startswith(HANGS) for line in remedies)
-    assert remedies[-4].endswith("in the test (all 2 gates):")
-    assert remedies[-3].startswith("  cua-vnc mask test_it.py::test_it ")
-    assert remedies[-2:] == [
+    problem, *advice = drift([OPEN, PAID], [OPEN, seen])
+    assert problem.startswith("drift at the end: a different effect of step 1 of 1, ")
+    assert re.search(ends, problem)
+    assert any(line.startswith(HANGS) for line in advice)
+    assert advice[-4].endswith("in the test (all 2 gates):")
+    assert advice[-3].startswith("  cua-vnc mask test_it.py::test_it ")
+    assert advice[-2:] == [
         "or at this gate only (end1):",
-        f"{remedies[-3]} --at end1",
+        f"{advice[-3]} --at end1",
     ]
 
 
@@ -131,15 +130,15 @@ def test_drift_with_other_value_names_no_hang() -> None:
     shown = ShownValue(name="title", region=Region(36, 36, 200, 56))
     recorded = [window("", "open"), window("Train", "five letters")]
     seen = [recorded[0], window("Boat", "open")]
-    first, *remedies = drift(recorded, seen, values=(shown,))
-    assert "nothing changed" not in first
-    assert [line for line in remedies if line.startswith(HANGS)] == []
+    problem, *advice = drift(recorded, seen, values=(shown,))
+    assert "nothing changed" not in problem
+    assert [line for line in advice if line.startswith(HANGS)] == []
 
 
 def test_drift_with_another_effect_names_no_hang() -> None:
-    first, *remedies = drift([OPEN, PAID], [OPEN, window("Total 6.00", "void")])
-    assert "nothing changed" not in first
-    assert [line for line in remedies if line.startswith(HANGS)] == []
+    problem, *advice = drift([OPEN, PAID], [OPEN, window("Total 6.00", "void")])
+    assert "nothing changed" not in problem
+    assert [line for line in advice if line.startswith(HANGS)] == []
 
 
 DARKENED = window("Total 3.00", "open", back="#202020", ink="#e0e0e0")
@@ -191,9 +190,9 @@ def test_theme_accepted_before_step_is_not_its_effect(
 
 
 def test_screen_resized_by_step_is_drift() -> None:
-    first, *remedies = drift([OPEN, PAID], [OPEN, OTHER[:100]])
-    assert "the screen has 400 x 100 pixels" in first
-    assert remedies
+    problem, *advice = drift([OPEN, PAID], [OPEN, OTHER[:100]])
+    assert "the screen has 400 x 100 pixels" in problem
+    assert advice
 
 
 REVIEW = "After a CI job, review its run directories on your machine"
@@ -202,8 +201,8 @@ REVIEW = "After a CI job, review its run directories on your machine"
 @pytest.mark.parametrize("value", ["true", "false"])
 def test_drift_in_ci_names_review(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", value)
-    _, *remedies = drift([OPEN, PAID], [OPEN, OTHER])
-    names_review = any(line.startswith(REVIEW) for line in remedies)
+    _, *advice = drift([OPEN, PAID], [OPEN, OTHER])
+    names_review = any(line.startswith(REVIEW) for line in advice)
     assert names_review == (value == "true")
 
 
@@ -213,52 +212,54 @@ DARK = {"back": "#202020", "ink": "#e0e0e0"}
 @pytest.mark.parametrize("clock", ["10:35", "11:48"])
 def test_drift_of_small_window_in_other_theme_is_named(clock: str) -> None:
     dark = window("Total 3.00", "open", clock=clock, **DARK)
-    first, *remedies = drift([OPEN, PAID], [dark, dark])
-    assert first.startswith(
+    problem, *advice = drift([OPEN, PAID], [dark, dark])
+    assert problem.startswith(
         "drift: other colours nearly everywhere from (20, 20) to (221, 141), as in"
         " another theme, before step 1 of 1, "
     )
-    assert any("start it with the recorded theme" in line for line in remedies)
+    assert any("start it with the recorded theme" in line for line in advice)
 
 
 def test_drift_of_other_window_is_no_theme() -> None:
     other = window("Another", "window", "with other", **DARK)
-    first, *_ = drift([OPEN, PAID], [other, other])
-    assert "theme" not in first
+    problem, *_ = drift([OPEN, PAID], [other, other])
+    assert "theme" not in problem
 
 
 def test_drift_of_clock_on_first_screen_offers_mask() -> None:
     later = window("Total 3.00", "open", clock="11:48")
-    first, *remedies = drift([OPEN, PAID], [later, later])
-    assert first.startswith("drift before step 1 of 1, click at (380, 280): the first")
-    assert any("faketime -f '2026-01-15 10:00:00'" in line for line in remedies)
-    command, *regions = remedies[-3].rsplit(maxsplit=1)
+    problem, *advice = drift([OPEN, PAID], [later, later])
+    assert problem.startswith(
+        "drift before step 1 of 1, click at (380, 280): the first"
+    )
+    assert any("faketime -f '2026-01-15 10:00:00'" in line for line in advice)
+    command, region = advice[-3].rsplit(maxsplit=1)
     assert command == "  cua-vnc mask test_it.py::test_it"
-    left, top, right, bottom = map(int, regions[0].split(","))
+    left, top, right, bottom = map(int, region.split(","))
     assert left <= CLOCK[0] < right <= SIZE[0]
     assert top <= CLOCK[1] < bottom <= CLOCK[1] + 20
 
 
 def test_drift_without_window_asks_for_program() -> None:
     blank = PLAIN.copy()
-    first, *remedies = drift([OPEN, PAID], [blank, blank])
-    assert first.startswith(
+    problem, *advice = drift([OPEN, PAID], [blank, blank])
+    assert problem.startswith(
         "drift before step 1 of 1, click at (380, 280): the program's window is not"
         " there, from (20, "
     )
-    assert any("vnc_desktop.logs()['program']" in line for line in remedies)
-    assert [line for line in remedies if "mask" in line] == []
+    assert any("vnc_desktop.logs()['program']" in line for line in advice)
+    assert [line for line in advice if "mask" in line] == []
 
 
 def test_drift_of_lamp_that_blinks_no_more_offers_mask() -> None:
     shades = (np.full((16, 16), shade, np.uint32) for shade in (0x305070, 0xFF0000))
     lamp = dynamic_region(LAMP, "blinks", *shades)
-    first, *remedies = drift([OPEN, PAID], [OPEN, PAID], lamp)
-    assert first == (
+    problem, *advice = drift([OPEN, PAID], [OPEN, PAID], lamp)
+    assert problem == (
         "drift before step 1 of 1, click at (380, 280): the blinking region has not"
         " shown all of its 2 recorded variants from (300, 200) to (316, 216)"
     )
-    assert remedies[-3] == "  cua-vnc mask test_it.py::test_it 300,200,316,216"
+    assert advice[-3] == "  cua-vnc mask test_it.py::test_it 300,200,316,216"
 
 
 LATE = "wait longer"
@@ -282,8 +283,8 @@ CLOCK_STOPS = "faketime"
 def test_drift_of_first_screen_has_advice_that_fits(
     seen: Pixels, at: tuple[int, int], advice: Sequence[str]
 ) -> None:
-    _, *remedies = drift([window("Book"), PAID], [seen, PAID], at=at)
-    text = "\n".join(remedies)
+    _, *lines = drift([window("Book"), PAID], [seen, PAID], at=at)
+    text = "\n".join(lines)
     known = (LATE, CLOCK_STOPS, "cua-vnc mask")
     assert [word for word in known if word in text] == advice
 
@@ -335,9 +336,7 @@ def test_cell_of_button_that_grew_is_the_button(edge: str) -> None:
         right = 206 + round(draw.textlength(label))
         draw.rectangle((188, 80, right, 110), fill=fill, outline=edge)
         draw.text((196, 88), label, fill="white" if fill == edge else "black")
-        levels = np.asarray(image).astype(np.uint32)
-        pixels: Pixels = levels @ np.array([1 << 16, 1 << 8, 1], np.uint32)
-        return pixels
+        return numbers(image)
 
     cells = set()
     for typed in ("", "w0nder", "w0nder-land"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,6 +38,11 @@ ADDED = drawn("Added")
 NEAR = surroundings(Click(30, 35), SIZE)
 FAR = (Region(200, 150, 320, 200),)
 """The surroundings of a target at the texts, and of one elsewhere."""
+
+
+def grey(levels: np.ndarray[Any, Any]) -> Pixels:
+    pixels: Pixels = levels.astype(np.uint32) * np.uint32(0x010101)
+    return pixels
 
 
 def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
@@ -90,6 +96,7 @@ def test_mismatch_says_where_difference_is(
     opened: Gate, seen: Pixels, message: str
 ) -> None:
     assert opened.mismatch(opened.expected) is None
+
     closed = opened.mismatch(seen)
     assert closed
     assert message in closed.problem
@@ -116,11 +123,8 @@ def test_mismatch_passing_part_is_tolerated_as_recorded() -> None:
     other = changed(ADD, toast, 0xFF0000)
     opened = gate(ADD, (), before=ADD)
     passing = [dynamic_region(toast, "unstable", toast.part_of(seen))]
-    assert (
-        opened.mismatch(seen, passing=passing)
-        is opened.mismatch(ADD, passing=passing)
-        is None
-    )
+    assert opened.mismatch(seen, passing=passing) is None
+    assert opened.mismatch(ADD, passing=passing) is None
     assert opened.mismatch(other, passing=passing)
     assert opened.mismatch(seen)
 
@@ -233,15 +237,11 @@ BLANK = drawn("")
 
 
 def test_variants_let_no_other_through() -> None:
-    opened = gate(
-        READY,
-        (
-            dynamic_region(
-                STATUS, "unstable", STATUS.part_of(READY), STATUS.part_of(BLANK)
-            ),
-        ),
-    )
-    assert opened.mismatch(READY) is opened.mismatch(BLANK) is None
+    ready = STATUS.part_of(READY)
+    blank = STATUS.part_of(BLANK)
+    opened = gate(READY, (dynamic_region(STATUS, "unstable", ready, blank),))
+    assert opened.mismatch(READY) is None
+    assert opened.mismatch(BLANK) is None
     closed = opened.mismatch(drawn("ERROR"))
     assert closed
     assert closed.region == STATUS
@@ -276,10 +276,10 @@ def test_blinking_part_redacted_need_not_blink(blinking: Gate) -> None:
 
 CARET = dynamic_region(Region(20, 30, 21, 44), "caret")
 MOVED = dynamic_region(Region(27, 30, 28, 44), "caret")
-CLOCK, MOVED_CLOCK = (
-    dynamic_region(part.region.grown(16, SIZE[::-1]), "always_changing")
-    for part in (CARET, MOVED)
-)
+
+
+def clock_around(part: DynamicRegion) -> DynamicRegion:
+    return dynamic_region(part.region.grown(16, SIZE[::-1]), "always_changing")
 
 
 def test_moved_caret_must_have_arrived() -> None:
@@ -290,9 +290,8 @@ def test_moved_caret_must_have_arrived() -> None:
     assert closed
     assert closed.problem == "the caret is not where it was moved by the step before"
     assert closed.region == MOVED.region
-    assert gate(ADDED, (MOVED,), before=ADD, parts_before=(CARET,)).caret is None, (
-        "the rest tells"
-    )
+    with_text = gate(ADDED, (MOVED,), before=ADD, parts_before=(CARET,))
+    assert with_text.caret is None, "the text shows the effect"
 
 
 @pytest.mark.parametrize(
@@ -302,8 +301,16 @@ def test_moved_caret_must_have_arrived() -> None:
         ((), (MOVED,)),
         ((CARET,), ()),
         ((CARET,), (MOVED, dynamic_region(Region(90, 30, 91, 44), "caret"))),
-        ((CARET,), (MOVED_CLOCK,)),
-        ((CLOCK,), (MOVED,)),
+        ((CARET,), (clock_around(MOVED),)),
+        ((clock_around(CARET),), (MOVED,)),
+    ],
+    ids=[
+        "caret unmoved",
+        "no caret before",
+        "no caret now",
+        "two carets now",
+        "clock at caret now",
+        "clock at caret before",
     ],
 )
 def test_moving_regions_prove_no_step(
@@ -322,11 +329,8 @@ def test_surroundings_are_of_points_and_on_screen() -> None:
     assert surroundings(Click(0, 0), SIZE) == (Region(0, 0, 120, 40),)
     assert surroundings(TypeText("a", 319, 199), SIZE) == (Region(199, 159, 320, 200),)
     assert len(surroundings(Drag(10, 10, 200, 100), SIZE)) == 2
-    assert (
-        surroundings(KeyCombo(("enter",)), SIZE)
-        == surroundings(TypeText("a"), SIZE)
-        == ()
-    )
+    assert surroundings(KeyCombo(("enter",)), SIZE) == ()
+    assert surroundings(TypeText("a"), SIZE) == ()
 
 
 SHEET = pixels_of(Path(__file__).with_name("rasterised.webp").read_bytes())
@@ -400,10 +404,8 @@ def screen(*placed: tuple[Pixels, int, int]) -> Pixels:
 def test_really_differing_redrawn_line_marks_nothing(
     words: str, recorded: str, now: str
 ) -> None:
-    before, after = (
-        screen((text(words, way), 112, 301), (text("OK", way), 20, 20))
-        for way in (recorded, now)
-    )
+    before = screen((text(words, recorded), 112, 301), (text("OK", recorded), 20, 20))
+    after = screen((text(words, now), 112, 301), (text("OK", now), 20, 20))
     assert np.count_nonzero(differing(before, after)) > 100
     assert not really_differing(before, after).any()
     assert evidence_gate(Screen(pixels=lambda: before)).mismatch(after) is None
@@ -463,7 +465,7 @@ def written(words: str, top: int) -> Pixels:
     """Return a screen with words in Pillow's own font, 48 pixels high."""
     image = Image.new("L", (320, 200), 255)
     ImageDraw.Draw(image).text((40, top), words, 0, ImageFont.load_default(48))
-    return np.asarray(image).astype(np.uint32) * np.uint32(0x010101)
+    return grey(np.asarray(image))
 
 
 @pytest.mark.parametrize("top", [79, 81])
@@ -493,16 +495,19 @@ def test_changed_line_moved_by_one_pixel_differs(
     assert gate(before, ()).mismatch(now)
 
 
-def moved_part(words: str, columns: slice, down: int = 1) -> Pixels:
-    """Return a cell some of whose columns stand lower."""
-    cell = text(words, "plain").copy()
+TOTAL = text("Total 3.75", "plain")
+
+
+def moved_total(columns: slice = np.s_[:], down: int = 1) -> Pixels:
+    """Return the cell of the total, some of whose columns stand lower."""
+    cell = TOTAL.copy()
     cell[:, columns] = np.roll(cell[:, columns], down, axis=0)
     return cell
 
 
 def without_full_stop() -> Pixels:
-    """Return the cell "Total 3.75" without its full stop, a pixel lower."""
-    cell = moved_part("Total 3.75", np.s_[:])
+    """Return the cell of the total without its full stop, a pixel lower."""
+    cell = moved_total()
     starts = np.flatnonzero(np.diff((cell != 0xFFFFFF).any(axis=0).astype(int)) > 0)
     # T o t a l 3 . 7 5
     cell[:, starts[-3] + 1 : starts[-2]] = 0xFFFFFF
@@ -512,14 +517,14 @@ def without_full_stop() -> Pixels:
 @pytest.mark.parametrize(
     "now",
     [
-        moved_part("Total 3.75", np.s_[:], 2),
-        moved_part("Total 3.75", np.s_[:], -2),
-        moved_part("Total 3.75", np.s_[:70]),
-        moved_part("Total 3.75", np.s_[70:]),
+        moved_total(down=2),
+        moved_total(down=-2),
+        moved_total(np.s_[:70]),
+        moved_total(np.s_[70:]),
         without_full_stop(),
-        text("Total 3.75", "plain") | np.uint32(0x300000),
-        np.roll(moved_part("Total 3.75", np.s_[:]), 1, axis=1),
-        moved_part("Total 3.75", np.s_[:]) | np.uint32(0x0F0000),
+        TOTAL | np.uint32(0x300000),
+        np.roll(moved_total(), 1, axis=1),
+        moved_total() | np.uint32(0x0F0000),
     ],
     ids=[
         "two down",
@@ -533,35 +538,32 @@ def without_full_stop() -> Pixels:
     ],
 )
 def test_line_that_changed_otherwise_differs(now: Pixels) -> None:
-    before = screen((text("Total 3.75", "plain"), 112, 301))
+    before = screen((TOTAL, 112, 301))
     assert gate(before, ()).mismatch(screen((now, 112, 301)))
 
 
 def outlined_words() -> Pixels:
     """Words in a border, without another background."""
     pixels = screen((text("Submit", "plain"), 20, 20))
-    for side in (
-        np.s_[18, 14:130],
-        np.s_[56, 14:130],
-        np.s_[18:57, 14],
-        np.s_[18:57, 130],
-    ):
-        pixels[side] = 0x767676
+    pixels[18, 14:130] = 0x767676
+    pixels[56, 14:130] = 0x767676
+    pixels[18:57, 14] = 0x767676
+    pixels[18:57, 130] = 0x767676
     return pixels
 
 
 def bars() -> Pixels:
     pixels = screen()
-    for number, height in enumerate((20, 14, 26, 30, 18)):
-        pixels[100 - height : 100, 50 + 14 * number : 58 + 14 * number] = 0
+    for left, height in ((50, 20), (64, 14), (78, 26), (92, 30), (106, 18)):
+        pixels[100 - height : 100, left : left + 8] = 0
     return pixels
 
 
 def dots() -> Pixels:
-    dot = np.asarray(RING.resize((20, 10), Image.Resampling.BOX)).astype(np.uint32)
+    dot = grey(np.asarray(RING.resize((20, 10), Image.Resampling.BOX)))
     pixels = screen()
     for left in range(50, 200, 26):
-        pixels[100:110, left : left + 20] = dot * np.uint32(0x010101)
+        pixels[100:110, left : left + 20] = dot
     return pixels
 
 
@@ -620,16 +622,16 @@ def test_single_pixels_of_corner_may_differ(
     now = CORNERS.copy()
     for row, column in apart[:blended]:
         now[row, column] = int(now[row, column]) + levels
-    opened = gate(CORNERS * np.uint32(0x010101), ())
-    assert (opened.mismatch(now * np.uint32(0x010101)) is None) == is_same
+    mismatch = gate(grey(CORNERS), ()).mismatch(grey(now))
+    assert (mismatch is None) == is_same
 
 
 @pytest.mark.parametrize(("beside", "is_same"), [(2, True), (3, False)])
 def test_pixels_of_corner_side_by_side(beside: int, is_same: bool) -> None:
     now = CORNERS.copy()
     now[20, 30 : 30 + beside] += 3  # where the top of the ring begins
-    opened = gate(CORNERS * np.uint32(0x010101), ())
-    assert (opened.mismatch(now * np.uint32(0x010101)) is None) == is_same
+    mismatch = gate(grey(CORNERS), ()).mismatch(grey(now))
+    assert (mismatch is None) == is_same
 
 
 @pytest.mark.parametrize(("levels", "is_same"), [(5, True), (7, False)])
@@ -638,16 +640,15 @@ def test_single_pixel_of_faint_corner_may_differ(levels: int, is_same: bool) -> 
     row, column = np.argwhere((CORNERS > 60) & (CORNERS < 160))[0]
     now = faint.copy()
     now[row, column] += levels
-    opened = gate(faint * np.uint32(0x010101), ())
-    assert (opened.mismatch(now * np.uint32(0x010101)) is None) == is_same
+    mismatch = gate(grey(faint), ()).mismatch(grey(now))
+    assert (mismatch is None) == is_same
 
 
 def test_single_pixels_of_corner_are_no_part_of_other_difference() -> None:
     now = CORNERS.copy()
     now[20, 30:32] += 3
     now[50, 100:120] = 0  # inside of the ring
-    opened = gate(CORNERS * np.uint32(0x010101), ())
-    mismatch = opened.mismatch(now * np.uint32(0x010101))
+    mismatch = gate(grey(CORNERS), ()).mismatch(grey(now))
     assert mismatch
     assert mismatch.boxes == (Region(100, 50, 120, 51),)
 
@@ -668,10 +669,10 @@ def test_really_differing_single_character_is_marked(character: str) -> None:
 
 def test_redrawn_word_beside_equal_word_is_marked() -> None:
     """The second word would be drawn again too if the whole line were."""
-    total = text("Total 3.75", "plain").copy()
-    total[:, 70:] = text("Total 3.75", "offset")[:, 70:]
-    before = screen((text("Total 3.75", "plain"), 20, 20))
-    after = screen((total, 20, 20))
+    redrawn = TOTAL.copy()
+    redrawn[:, 70:] = text("Total 3.75", "offset")[:, 70:]
+    before = screen((TOTAL, 20, 20))
+    after = screen((redrawn, 20, 20))
     assert differing(before, after).any()
     assert (really_differing(before, after) == differing(before, after)).all()
 
@@ -693,8 +694,7 @@ UNDERLINE = np.s_[334:335, 122:205]
 def test_really_differing_change_beside_redrawn_line_is_marked(
     change: tuple[slice, slice],
 ) -> None:
-    before, after = (
-        screen((text("Submit", way), 112, 301)) for way in ("plain", "offset")
-    )
+    before = screen((text("Submit", "plain"), 112, 301))
+    after = screen((text("Submit", "offset"), 112, 301))
     after[change] = 0x1A73E8
     assert really_differing(before, after)[change].all()
