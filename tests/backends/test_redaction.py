@@ -4,6 +4,7 @@ until the field is gone.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -63,14 +64,15 @@ def word(text: str, *, size: int = 16) -> Pixels:
 
 
 def shows(screen: Pixels, what: Pixels) -> bool:
-    found = np.lib.stride_tricks.sliding_window_view(screen, what.shape)
-    first = np.argwhere(found[:, :, 0, 0] == what[0, 0])
-    corners = [np.argwhere(what != what[0, 0])[index] for index in (0, -1)]
-    for down, across in corners:
-        first = first[
-            found[first[:, 0], first[:, 1], down, across] == what[down, across]
-        ]
-    return any(np.array_equal(found[top, left], what) for top, left in first)
+    windows = np.lib.stride_tricks.sliding_window_view(screen, what.shape)
+    # Three of its pixels are compared first: few places are left to compare as a whole.
+    others = np.argwhere(what != what[0, 0])
+    places = np.argwhere(windows[:, :, 0, 0] == what[0, 0])
+    for down, across in (others[0], others[-1]):
+        tops, lefts = places.T
+        is_same = windows[tops, lefts, down, across] == what[down, across]
+        places = places[is_same]
+    return any(np.array_equal(windows[top, left], what) for top, left in places)
 
 
 @dataclass
@@ -176,14 +178,16 @@ def seen_by(controller: RedactingController) -> Pixels:
 
 
 def redacted_in(pixels: Pixels) -> Mask:
-    return pixels == REDACTED_COLOUR  # type: ignore[no-any-return]
+    mask: Mask = pixels == REDACTED_COLOUR
+    return mask
 
 
-def shows_piece(pixels: Pixels, text: str = SECRET, length: int = 3) -> bool:
-    return any(
-        shows(pixels, word(text[start : start + length]))
-        for start in range(len(text) - length + 1)
-    )
+PIECES = [word(SECRET[start : start + 3]) for start in range(len(SECRET) - 2)]
+
+
+def shows_piece(pixels: Pixels) -> bool:
+    """Return whether three characters of the secret are shown."""
+    return any(shows(pixels, piece) for piece in PIECES)
 
 
 @pytest.mark.parametrize("caret", [False, True], ids=["no caret", "caret"])
@@ -201,11 +205,11 @@ def test_typed_secret_is_redacted_in_every_frame(hides: bool, caret: bool) -> No
 def test_rest_of_screen_stays_visible() -> None:
     form = PaintedForm()
     seen = type_secret(redacting(form), f"user {TYPED}, please", clear_first=True)
-    others = ~redacted_in(seen)
-    outside = np.ones_like(others)
+    visible = ~redacted_in(seen)
+    outside = np.ones_like(visible)
     FIELD.part_of(outside)[:] = False
-    assert others[outside].all()
-    assert np.array_equal(seen[others], form.pixels()[others])
+    assert visible[outside].all()
+    assert np.array_equal(seen[visible], form.pixels()[visible])
     assert form.text == f"user {SECRET}, please"
     assert form.performed[-1] == TypeText(", please"), "typed after the field is known"
     assert shows(seen, word("Your code"))
@@ -216,7 +220,8 @@ def test_rest_of_screen_stays_visible() -> None:
 def test_redaction_does_not_show_length() -> None:
     def look_of(pin: str) -> Pixels:
         redactor = Redactor({"PIN": pin})
-        return type_secret(redacting(PaintedForm(), redactor), "<secret:PIN>", redactor)
+        controller = redacting(PaintedForm(), redactor)
+        return type_secret(controller, "<secret:PIN>", redactor)
 
     usual = look_of("4711")
     assert np.array_equal(look_of("a much longer one"), usual)
@@ -265,13 +270,14 @@ def test_other_page_is_not_redacted() -> None:
 
 
 def test_field_before_moving_background_raises_settings_error() -> None:
-    turns = iter(range(1000))
+    frames = itertools.count()
 
-    def also(pen: Pen, form: PaintedForm) -> None:
-        for line in range(next(turns) % 7, SIZE[0], 7):
-            pen.line((line, 0, line, SIZE[1]), "#c0c0e0")
+    def stripes(pen: Pen, form: PaintedForm) -> None:
+        for x in range(next(frames) % 7, SIZE[0], 7):
+            pen.line((x, 0, x, SIZE[1]), "#c0c0e0")
 
-    controller = redacting(PaintedForm(also=also, moving=(Region(0, 0, *SIZE),)))
+    form = PaintedForm(also=stripes, moving=(Region(0, 0, *SIZE),))
+    controller = redacting(form)
     controller.perform(Click(100, 70))
     with pytest.raises(SettingsError):
         controller.perform(TypeText(REDACTOR.reveal(TYPED)))
@@ -329,14 +335,15 @@ def test_secret_typed_letter_by_letter_is_redacted() -> None:
 class LateForm(PaintedForm):
     """A form that shows what was typed only from its fourth raw_frame on."""
 
-    glances = 0
+    raw_frames = 0
 
     def raw_frame(self) -> RawFrame:
-        self.glances += 1
+        self.raw_frames += 1
         return super().raw_frame()
 
     def pixels(self) -> Pixels:
-        return super().pixels() if self.glances > 3 else PaintedForm().pixels()
+        is_shown = self.raw_frames > 3
+        return super().pixels() if is_shown else PaintedForm().pixels()
 
 
 def test_text_that_shows_late_is_redacted() -> None:

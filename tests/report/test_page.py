@@ -43,6 +43,7 @@ from pytest_vnc_use.types import (
     Region,
     Ruling,
     RunEnded,
+    Step,
     Transient,
     TypeText,
     Verdict,
@@ -51,7 +52,10 @@ from pytest_vnc_use.types import (
 from support.images import frame_of
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
-BROKE = RunEnded(None, "the run failed", "RecordingDrifted: it looks different")
+DRIFTED = RunEnded(None, "the run failed", "RecordingDrifted: it looks different")
+FAILED = RunEnded(None, "the run failed", "PlannerError: none\nTraceback")
+GAVE_UP = RunEnded(Outcome.GAVE_UP, "there is no basket")
+BOX = Region(10, 20, 60, 40)
 HOSTILE = (
     "<script>alert(1)</script><img src=x"
     " onerror=alert(2)>\"'`{{7*7}}</style></template>\x1b[31m\u202egnp\u2066"
@@ -75,20 +79,25 @@ class Tags(HTMLParser):
 
 
 @pytest.fixture
-def drifted(write_run, make_step, frames) -> Callable[..., Path]:
+def one_click(make_step) -> list[Step]:
+    return [make_step(1, Click(5, 5))]
+
+
+@pytest.fixture
+def drifted(write_run, one_click, frames) -> Callable[..., Path]:
     """`drifted(name)`: a failed run, whose screen has a red box where its recording has
     none.
     """
 
     def drifted(name: str = "run-1", at: int = 100, test: str = "test_it") -> Path:
-        path = write_run([make_step(1, Click(5, 5))], task="Open the basket")
+        path = write_run(one_click, task="Open the basket")
         directory = RunDirectory.open(path)
         seen = framed(at)
         directory.store(seen)
         problem = f"the screen is not as recorded ({at} pixels)"
-        box = Region(at - 5, 45, at + 35, 75)
-        directory.append(Drift(problem, frames[0].ref, seen.ref, box))
-        directory.append(BROKE)
+        around = Region(at - 5, 45, at + 35, 75)
+        directory.append(Drift(problem, frames[0].ref, seen.ref, around))
+        directory.append(DRIFTED)
         ended = FinishedTest(
             test, "failed", triage="product", rule="it drifted", message=problem
         )
@@ -145,27 +154,27 @@ def wide(frames: list[Frame]) -> tuple[FrameRef, FrameRef]:
     return stored[0].ref, stored[1].ref
 
 
-def test_far_apart_differences_are_each_enlarged(wide, write_run, make_step) -> None:
+def test_far_apart_differences_are_each_enlarged(wide, write_run, one_click) -> None:
     drift = Drift("other", *wide, None)
-    view = show_run(write_run([make_step(1, Click(5, 5))], BROKE, events=[drift])).view
+    view = show_run(write_run(one_click, DRIFTED, events=[drift])).view
     assert view.deciding is not None
     upper_left = Region(0, 0, 360, 200)
     lower_right = Region(1080, 700, 1440, 900)
     assert view.deciding.pair.zooms == [upper_left, lower_right]
 
 
-def test_screens_of_other_sizes_say_so(wide, write_run, make_step, frames) -> None:
+def test_screens_of_other_sizes_say_so(wide, write_run, one_click, frames) -> None:
     drift = Drift("other", frames[0].ref, wide[1], None)
-    path = write_run([make_step(1, Click(5, 5))], BROKE, events=[drift])
+    path = write_run(one_click, DRIFTED, events=[drift])
     page = html_of([path], path.parent, "run-1/index.html")
     assert "different sizes, 320×200 and 1440×900" in page
 
 
-def test_drift_shows_only_its_boxes(write_run, make_step, frames) -> None:
+def test_drift_shows_only_its_boxes(write_run, one_click, frames) -> None:
     boxes = (Region(10, 20, 13, 24), Region(200, 100, 210, 110))
     whole = Region(10, 20, 210, 110)
     drift = Drift("other", frames[0].ref, frames[1].ref, whole, boxes=boxes)
-    view = show_run(write_run([make_step(1, Click(6, 6))], first=[drift])).view
+    view = show_run(write_run(one_click, first=[drift])).view
     assert view.deciding
     pair = view.deciding.pair
     assert pair.boxes == boxes
@@ -177,16 +186,15 @@ def test_drift_shows_only_its_boxes(write_run, make_step, frames) -> None:
     [("passed", "healed"), ("failed", "not healed"), ("", "not healed")],
 )
 def test_step_after_takeover_is_healed_if_passed(
-    result: str, mode: str, write_run, make_step, frames
+    result: str, mode: str, write_run, one_click, frames
 ) -> None:
-    drift = Drift(
-        "other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True
-    )
+    drift = Drift("other", frames[0].ref, frames[1].ref, BOX, healed=True)
     planner = "recording, and after a drift callable (plans:plan)"
-    path = write_run([make_step(1, Click(6, 6))], planner=planner, first=[drift])
+    path = write_run(one_click, planner=planner, first=[drift])
     if result:
         write_finished_test(path, FinishedTest("test_it.py::test_it", result))
-    assert [step.mode for step in show_run(path).view.steps] == [mode]
+    (step,) = show_run(path).view.steps
+    assert step.mode == mode
 
 
 def test_page_beside_runs_copies_no_screenshot(drifted) -> None:
@@ -202,9 +210,9 @@ def test_report_elsewhere_copies_screenshots(drifted, tmp_path: Path) -> None:
     page = Tags(html_of([run], out, "run-1/index.html"))
     shutil.rmtree(run.parent)
     images = [attrs for tag, attrs in page.tags if tag in ("img", "image")]
-    addresses = [str(attrs.get("src") or attrs.get("href")) for attrs in images]
-    assert addresses
-    assert all((out / "run-1" / address).is_file() for address in addresses)
+    urls = [str(attrs.get("src") or attrs.get("href")) for attrs in images]
+    assert urls
+    assert all((out / "run-1" / url).is_file() for url in urls)
 
 
 def test_runs_of_one_name_get_pages_of_their_own(drifted, tmp_path: Path) -> None:
@@ -216,19 +224,21 @@ def test_runs_of_one_name_get_pages_of_their_own(drifted, tmp_path: Path) -> Non
 
 
 def test_one_file_holds_each_screenshot_once(drifted, tmp_path: Path) -> None:
-    page = write_report(
-        [drifted("run-a"), drifted("run-b")], tmp_path / "out", one_file=True
-    )
+    runs = [drifted("run-a"), drifted("run-b")]
+    page = write_report(runs, tmp_path / "out", one_file=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["index.html"]
+
     content = page.read_text("utf-8")
-    rules = re.findall(r"\.(p\w+)\{[^}]*url\((data:image/.*?)\)\}", content)
     tags = Tags(content).tags
+    assert not [tag for tag, _ in tags if tag in ("img", "image", "link")]
+
+    # each screenshot is the background of a class
+    rules = re.findall(r"\.(p\w+)\{[^}]*url\((data:image/.*?)\)\}", content)
+    urls = dict(rules)
     shown = {str(attrs["class"]).split()[1] for tag, attrs in tags if tag == "i"}
-    assert {name for name, _ in rules} == shown
-    assert len({url for _, url in rules}) == len(rules) == 5, (
-        "three screens and two shadings"
-    )
-    assert not [attrs for tag, attrs in tags if tag in ("img", "image", "link")]
+    assert set(urls) == shown
+    assert len(rules) == 5, "three screens and two shadings"
+    assert len(set(urls.values())) == 5
 
 
 @pytest.mark.parametrize(("result", "is_same"), [("failed", True), ("passed", False)])
@@ -239,8 +249,8 @@ def test_copied_screens_are_lossless_unless_test_passed(
     write_finished_test(run, FinishedTest("test_it", result))
     shown = show_run(run, copy=True)
     assert shown.view.deciding is not None
-    address = shown.view.deciding.pair.right.address
-    copy = Image.open(io.BytesIO(shown.added[address])).convert("RGB")
+    screenshot = shown.view.deciding.pair.right
+    copy = Image.open(io.BytesIO(shown.added[screenshot.address])).convert("RGB")
     original = Image.open(io.BytesIO(framed(100).png))
     assert copy.size == original.size
     assert (copy.tobytes() == original.tobytes()) == is_same
@@ -317,12 +327,6 @@ def test_one_file_of_hostile_run_is_harmless(hostile: Path, tmp_path: Path) -> N
     assert_harmless(page.read_text("utf-8"))
 
 
-BROKEN = RunEnded(None, "the run failed", "PlannerError: none\nTraceback")
-
-
-BOX = Region(10, 20, 60, 40)
-
-
 @pytest.fixture
 def judged(frames: list[Frame]) -> Callable[..., list[Judged]]:
     """`judged(claim)`: the verdict that it fails; nothing without a claim."""
@@ -337,11 +341,11 @@ def judged(frames: list[Frame]) -> Callable[..., list[Judged]]:
 @pytest.mark.parametrize(
     ("end", "earlier", "later", "decided"),
     [
-        (BROKEN, "", "", "PlannerError: none; the last step"),
-        (RunEnded(Outcome.GAVE_UP, "there is no basket"), "", "", "the last step: "),
+        (FAILED, "", "", "PlannerError: none; the last step"),
+        (GAVE_UP, "", "", "the last step: "),
         (DONE, "", "", "a toast was there"),
-        (BROKEN, "two", "", "PlannerError: none; the last step: "),
-        (BROKEN, "two", "one", "The claim 'one' fails: it shows 1"),
+        (FAILED, "two", "", "PlannerError: none; the last step: "),
+        (FAILED, "two", "one", "The claim 'one' fails: it shows 1"),
         (DONE, "two", "", "The claim 'two' fails: it shows 1"),
     ],
 )
@@ -352,53 +356,54 @@ def test_deciding_cause_follows_end_of_run(
     decided: str,
     judged: Callable[..., list[Judged]],
     write_run,
-    make_step,
+    one_click,
     frames,
 ) -> None:
-    """A claim after the end of a broken run was judged by a test that caught the error,
+    """A claim after the end of a failed run was judged by a test that caught the error,
     and continued.
     """
-    toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
+    toast = Transient("a toast was there", frames[1].ref, BOX)
     events = [toast, *judged(earlier), end, *judged(later)]
-    view = show_run(write_run([make_step(1, Click(5, 5))], events=events)).view
+    view = show_run(write_run(one_click, events=events)).view
     assert view.deciding is not None
     assert view.deciding.text.startswith(decided)
 
 
 @pytest.mark.parametrize(
-    ("steps", "expected"),
-    [([2, 3], (2, "after step 2")), ([0], (3, "at the end"))],
+    ("came_after", "step", "place"),
+    [([2, 3], 2, "after step 2"), ([0], 3, "at the end")],
     ids=["known", "old trace"],
 )
 def test_deciding_transient_is_first_at_its_step(
-    steps: list[int], expected: tuple[int, str], write_run, make_step, frames
+    came_after: list[int], step: int, place: str, write_run, make_step, frames
 ) -> None:
     """A trace of an earlier version does not say after which step it came."""
     done = [make_step(number, Click(5, 5)) for number in (1, 2, 3)]
-    toasts = [
-        Transient(f"a toast after {step}", frames[2].ref, BOX, step) for step in steps
-    ]
+    toasts = []
+    for number in came_after:
+        problem = f"a toast after {number}"
+        toasts.append(Transient(problem, frames[2].ref, BOX, number))
     path = write_run(done, DONE, events=toasts)
     trace = path / "trace.jsonl"
     text = trace.read_text("utf-8").replace(',"step":0', "")
     assert '"step":0' not in text
     trace.write_text(text, "utf-8")
+
     view = show_run(path).view
     deciding = view.deciding
     assert deciding is not None
     assert deciding.text == toasts[0].problem
-    assert (deciding.step, deciding.pair.left_name) == expected
-    framed = [step.number for step in view.steps if step.is_deciding]
-    assert framed == [expected[0]]
+    assert deciding.step == step
+    assert deciding.pair.left_name == place
+    assert [shown.number for shown in view.steps if shown.is_deciding] == [step]
 
 
 def test_claim_is_shown_with_its_region(
-    judged: Callable[..., list[Judged]], write_run, make_step
+    judged: Callable[..., list[Judged]], write_run, one_click
 ) -> None:
     events = [*judged("one"), DONE, *judged("two")]
-    view = show_run(write_run([make_step(1, Click(5, 5))], events=events)).view
-    regions = [claim.pair.regions for claim in view.claims]
-    assert regions == [[Region(10, 20, 60, 40)]] * 2
+    view = show_run(write_run(one_click, events=events)).view
+    assert [claim.pair.regions for claim in view.claims] == [[BOX], [BOX]]
 
 
 @pytest.fixture
@@ -458,75 +463,69 @@ def test_link_is_neither_read_nor_written_through(drifted, tmp_path: Path) -> No
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "program.txt").write_text("the secret of another")
-    names = ("logs", "page", "trace", "fine", "index")
-    runs = {name: drifted(f"run-{name}", test=f"test_{name}") for name in names}
-    (runs["logs"] / "logs").symlink_to(outside)
-    (runs["page"] / "page").symlink_to(outside)
-    (runs["trace"] / "trace.jsonl").unlink()
-    os.mkfifo(runs["trace"] / "trace.jsonl")
-    (runs["fine"] / "result.json").unlink()
-    (runs["fine"] / "result.json").symlink_to(outside / "program.txt")
-    (runs["index"] / "index.html").mkdir()
-    directory = runs["fine"].parent
-    page = html_of([*runs.values()], directory)
+    names = ("logs", "page", "trace", "result", "index")
+    runs = [drifted(f"run-{name}", test=f"test_{name}") for name in names]
+    logs, page, trace, result, index = runs
+    (logs / "logs").symlink_to(outside)
+    (page / "page").symlink_to(outside)
+    (trace / "trace.jsonl").unlink()
+    os.mkfifo(trace / "trace.jsonl")
+    (result / "result.json").unlink()
+    (result / "result.json").symlink_to(outside / "program.txt")
+    (index / "index.html").mkdir()
+
+    written = html_of(runs, logs.parent)
     assert [path.name for path in outside.iterdir()] == ["program.txt"]
-    pages = [
-        path.read_text("utf-8") for path in directory.rglob("*.html") if path.is_file()
-    ]
-    assert "the secret of another" not in "".join(pages)
-    assert page.count("its page is not written") == 2
-    linked = [name for name in names if f'href="run-{name}/index.html' in page]
-    assert linked == ["logs", "trace", "fine"]
+    for path in logs.parent.rglob("*.html"):
+        if path.is_file():
+            assert "the secret of another" not in path.read_text("utf-8")
+    assert written.count("its page is not written") == 2
+    linked = [name for name in names if f'href="run-{name}/index.html' in written]
+    assert linked == ["logs", "trace", "result"]
 
 
-DRIFT = Drift(
-    "other",
-    FrameRef("0" * 64, 320, 200),
-    FrameRef("0" * 64, 320, 200),
-    Region(0, 0, 9, 9),
-    healed=True,
-)
+NO_SCREEN = FrameRef("0" * 64, 320, 200)
+HEALED = Drift("other", NO_SCREEN, NO_SCREEN, BOX, healed=True)
 ASKED = ApprovalRequest(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
+BY_PLANNER = "done, according to the planner"
 
 
 @pytest.mark.parametrize(
-    ("planner", "events", "end", "text"),
+    ("planner", "events", "phrase"),
     [
-        ("recording", [], DONE, ("replayed as recorded", "plain")),
-        (
-            "recording, and after a drift g",
-            [DRIFT],
-            DONE,
-            ("done, according to the planner", "plain"),
-        ),
-        ("gemini (g-3)", [], DONE, ("done, according to the planner", "plain")),
-        ("manual", [], DONE, ("done by a user", "plain")),
-        (
-            "scripted",
-            [],
-            RunEnded(None, "", "ConnectionLost"),
-            ("failed with an error", "bad"),
-        ),
-        ("scripted", [], None, ("no end recorded: still running, or killed", "bad")),
-        ("scripted", [ASKED], None, ("waits for approval", "doubt")),
-        ("scripted", [], RunEnded(Outcome.GAVE_UP, ""), ("gave up", "doubt")),
-        (
-            "scripted",
-            [],
-            RunEnded(Outcome.STEP_LIMIT, ""),
-            ("step limit reached", "doubt"),
-        ),
-        (
-            "scripted",
-            [],
-            RunEnded(Outcome.TIME_LIMIT, ""),
-            ("time limit reached", "doubt"),
-        ),
-        ("scripted", [], RunEnded(Outcome.BUDGET, ""), ("budget used up", "doubt")),
-        ("scripted", [], RunEnded(Outcome.DENIED, ""), ("denied", "bad")),
-        ("scripted", [], RunEnded(Outcome.BLOCKED, ""), ("blocked", "bad")),
+        ("recording", [], "replayed as recorded"),
+        ("recording, and after a drift g", [HEALED], BY_PLANNER),
+        ("gemini (g-3)", [], BY_PLANNER),
+        ("manual", [], "done by a user"),
     ],
 )
-def test_no_outcome_is_shown_as_success(write_run, planner, events, end, text) -> None:
-    run = write_run(end=end, planner=planner, events=events)
-    assert format_outcome(read_trace(run)) == text
+def test_outcome_done_names_planner_and_is_plain(
+    write_run, planner: str, events: list[Drift], phrase: str
+) -> None:
+    run = write_run(end=DONE, planner=planner, events=events)
+    assert format_outcome(read_trace(run)) == (phrase, "plain")
+
+
+@pytest.mark.parametrize(
+    ("events", "end", "phrase", "kind"),
+    [
+        ([], RunEnded(None, "", "ConnectionLost"), "failed with an error", "bad"),
+        ([], None, "no end recorded: still running, or killed", "bad"),
+        ([ASKED], None, "waits for approval", "doubt"),
+        ([], RunEnded(Outcome.GAVE_UP, ""), "gave up", "doubt"),
+        ([], RunEnded(Outcome.STEP_LIMIT, ""), "step limit reached", "doubt"),
+        ([], RunEnded(Outcome.TIME_LIMIT, ""), "time limit reached", "doubt"),
+        ([], RunEnded(Outcome.BUDGET, ""), "budget used up", "doubt"),
+        ([], RunEnded(Outcome.DENIED, ""), "denied", "bad"),
+        ([], RunEnded(Outcome.BLOCKED, ""), "blocked", "bad"),
+    ],
+)
+def test_outcome_not_done_is_doubtful_or_bad(
+    write_run,
+    events: list[ApprovalRequest],
+    end: RunEnded | None,
+    phrase: str,
+    kind: str,
+) -> None:
+    run = write_run(end=end, events=events)
+    assert format_outcome(read_trace(run)) == (phrase, kind)
