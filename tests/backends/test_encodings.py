@@ -8,7 +8,7 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
 from random import Random
 
@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pytest
 
 from pytest_vnc_use.agent import leasing
-from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle
 from pytest_vnc_use.backends.rfb_connection import RfbConnection
 from pytest_vnc_use.backends.vnc import VNCController, connect
@@ -28,7 +27,7 @@ from support.vnc_servers import VncServer, wait_for
 from support.wire import wire
 from support.witness_programs import xterm
 
-ENCODINGS: tuple[EncodingChoice, ...] = ("raw", "zrle", "tight")
+# The most colours of an image that each way is tested with.
 ZRLE_WAYS = {"raw": 1000, "solid": 1, "packed": 16, "runs": 1000, "palette_runs": 127}
 TIGHT_WAYS = {"copy": 1000, "fill": 1, "palette": 256, "gradient": 1000}
 
@@ -54,8 +53,10 @@ def test_zrle_decodes_each_subencoding(seed: int) -> None:
     size = drawn.randint(1, 130), drawn.randint(1, 130)
     # One stream has several rectangles, as a connection has.
     for way in drawn.choices(sorted(ZRLE_WAYS), k=3):
-        pixels = rfb_server.image(*size, drawn.randint(1, ZRLE_WAYS[way]), seed)
-        decoded = read(zrle.decode(*size), stream.encode(pixels, way))
+        colours = drawn.randint(1, ZRLE_WAYS[way])
+        pixels = rfb_server.image(*size, colours, seed)
+        data = stream.encode(pixels, way)
+        decoded = read(zrle.decode(*size), data)
         np.testing.assert_array_equal(decoded, pixels, err_msg=way)
 
 
@@ -67,12 +68,12 @@ def test_tight_decodes_each_filter(seed: int) -> None:
     size = drawn.randint(1, 130), drawn.randint(1, 130)
     # One stream has several rectangles, as a connection has.
     for way in drawn.choices(sorted(TIGHT_WAYS), k=4):
-        pixels = rfb_server.image(*size, drawn.randint(1, TIGHT_WAYS[way]), seed)
+        colours = drawn.randint(1, TIGHT_WAYS[way])
+        pixels = rfb_server.image(*size, colours, seed)
         is_reset = drawn.random() < 0.5
         data = stream.encode(pixels, way, drawn.randrange(4), reset=is_reset)
-        np.testing.assert_array_equal(
-            read(tight.decode(*size), data), pixels, err_msg=way
-        )
+        decoded = read(tight.decode(*size), data)
+        np.testing.assert_array_equal(decoded, pixels, err_msg=way)
 
 
 def _deflated(length: int) -> bytes:
@@ -111,28 +112,20 @@ def test_invalid_tight_raises(data: bytes) -> None:
 
 def test_scrolled_text_and_moved_window_equal_raw(tigervnc: VncServer) -> None:
     """TigerVNC then tells where on the screen the pixels are already."""
-    with ExitStack() as stack:
-        raw, *small = (
-            stack.enter_context(closing(connect(tigervnc.address, encoding=each)))
-            for each in ENCODINGS
-        )
-        lines = (
-            "printf '\033[?25l'; for n in $(seq 40); do seq $n $((n + 9)); sleep 0.02;"
-            " done; exec sleep 99"
-        )
-        stack.enter_context(xterm(tigervnc, lines, geometry="83x21+201+303"))
-        for x, y in ((333, 355), (340, 340), (7, 11)):
-            tigervnc.output_of(
-                "xdotool",
-                "search",
-                "--name",
-                "terminal",
-                "windowmove",
-                "--sync",
-                str(x),
-                str(y),
-            )
-            for controller in small:
+    lines = (
+        "printf '\033[?25l'; for n in $(seq 40); do seq $n $((n + 9)); sleep 0.02;"
+        " done; exec sleep 99"
+    )
+    with (
+        closing(connect(tigervnc.address, encoding="raw")) as raw,
+        closing(connect(tigervnc.address, encoding="zrle")) as zrle,
+        closing(connect(tigervnc.address, encoding="tight")) as tight,
+        xterm(tigervnc, lines, geometry="83x21+201+303"),
+    ):
+        move = "xdotool search --name terminal windowmove --sync"
+        for place in ("333 355", "340 340", "7 11"):
+            tigervnc.output_of(*move.split(), *place.split())
+            for controller in (zrle, tight):
                 wait_for(
                     lambda: raw.frame().ref == controller.frame().ref,  # noqa: B023
                     "the same screen as raw",
@@ -170,24 +163,21 @@ def test_announced_red_first_format_is_taken() -> None:
     """
     announced = struct.pack(FORMAT, 32, 32, 0, 1, 255, 255, 255, 0, 8, 16)
     pixels = rfb_server.image(40, 30, 500, seed=2)
-    turned = np.frombuffer(pixels.astype(">u4").tobytes()[1:] + b"\0", "<u4").reshape(
-        pixels.shape
-    )
-    data = rfb_server.ZrleStream().encode(turned & 0xFFFFFF, "raw")
-    arrow = rfb_server.drawn(
-        turned[:1, :8], rfb_server.CURSOR, turned[:1, :8].tobytes() + b"\xff"
-    )
-    session = rfb_server.greeting(40, 30, announced) + rfb_server.update(
-        arrow, rfb_server.drawn(pixels, rfb_server.ZRLE, data)
-    )
+    red_first = pixels.byteswap() >> 8
+    data = rfb_server.ZrleStream().encode(red_first, "raw")
+    shown = rfb_server.drawn(pixels, rfb_server.ZRLE, data)
+    arrow = red_first[:1, :8]
+    mask = b"\xff"
+    pointer = rfb_server.drawn(arrow, rfb_server.CURSOR, arrow.tobytes() + mask)
+    greeting = rfb_server.greeting(40, 30, announced)
+    session = greeting + rfb_server.update(pointer, shown)
     with (
         rfb_server.playing(session, then_silent=True) as address,
         closing(RfbConnection(address, None, 10.0)) as connection,
     ):
         screen = connection.framebuffer
-        assert np.array_equal(
-            decoded(screen.last_capture().frame()), rfb_server.channels(pixels)
-        )
+        frame = screen.last_capture().frame()
+        assert np.array_equal(decoded(frame), rfb_server.channels(pixels))
         assert screen.pointer_shape is not None
         assert np.array_equal(screen.pointer_shape.pixels & 0xFFFFFF, pixels[:1, :8])
 

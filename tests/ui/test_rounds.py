@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from pytest_vnc_use.recordings.format import (
     dynamic_region,
 )
 from pytest_vnc_use.recordings.images import Pixels
+from pytest_vnc_use.recordings.life import AnswerKind
 from pytest_vnc_use.recordings.question import Answer, Offer, Question
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.ui.link import facts_of
@@ -265,44 +266,59 @@ def asked(
     return {"images": images, **facts_of(question)}
 
 
+def title_differs(**more: Any) -> Any:
+    return asked(painted(TITLE), TITLE, **more)
+
+
 @pytest.fixture
 def rounds(tmp_path: Path) -> Rounds:
     return Rounds(tmp_path / "rounds")
 
 
-def name_of(rounds: Rounds, number: int) -> str:
-    return [*rounds.groups][number]
+def answer(
+    rounds: Rounds,
+    number: int,
+    kind: AnswerKind,
+    text: str = "",
+    acts: Sequence[str] | None = None,
+) -> None:
+    """Answer a group by its number; `acts` are the actions that the page has shown."""
+    names = [*rounds.groups]
+    rounds.answer(names[number], kind, text, acts)
 
 
 def shown(rounds: Rounds) -> Any:
     """Return what the page shows of the group that was added last."""
-    name = name_of(rounds, -1)
-    return next(facts for facts in rounds.group_facts() if facts["id"] == name)
+    *_, last = rounds.groups
+    return next(facts for facts in rounds.group_facts() if facts["id"] == last)
 
 
 def test_action_that_was_not_shown_is_asked_about(rounds: Rounds) -> None:
     rounds.start()
-    question = asked(painted(TITLE), TITLE, acts=("step 1, click at (20, 15)",))
+    question = title_differs(acts=("step 1, click at (20, 15)",))
     assert rounds.ask(question) == UNANSWERED
-    (number,) = rounds.groups
-    rounds.answer(number, "accept", "")
+    answer(rounds, 0, "accept")
     assert rounds.ask(question) == Answer("accept")
-    assert rounds.ask(asked(painted(TITLE), TITLE)) == Answer("accept")
-    other = asked(painted(TITLE), TITLE, acts=("step 2, click at (25, 15)",))
+    assert rounds.ask(title_differs()) == Answer("accept")
+
+    other = title_differs(acts=("step 2, click at (25, 15)",))
     assert rounds.ask(other) == UNANSWERED
     assert shown(rounds)["acts"] == ["step 2, click at (25, 15)"]
-    late = asked(painted(TITLE), TITLE, acts=("step 3, click at (12, 12)",))
+    late = title_differs(acts=("step 3, click at (12, 12)",))
     assert rounds.ask(late) == UNANSWERED, "it joins the group that a page shows"
-    rounds.answer(name_of(rounds, 1), "accept", "", other["acts"])
+    answer(rounds, 1, "accept", acts=other["acts"])
     assert rounds.ask(other) == UNANSWERED
-    rounds.answer(name_of(rounds, 1), "accept", "", shown(rounds)["acts"])
-    assert rounds.ask(other) == rounds.ask(late) == Answer("accept")
+
+    answer(rounds, 1, "accept", acts=shown(rounds)["acts"])
+    assert rounds.ask(other) == Answer("accept")
+    assert rounds.ask(late) == Answer("accept")
 
 
 def test_only_new_difference_of_question_is_grouped(rounds: Rounds) -> None:
     rounds.start()
-    rounds.ask(asked(painted(TITLE), TITLE, concerned=OFFERED))
-    rounds.answer(name_of(rounds, 0), "accept", "")
+    rounds.ask(title_differs(concerned=OFFERED))
+    answer(rounds, 0, "accept")
+
     both = asked(painted(TITLE, STATUS), TITLE, STATUS, concerned=OFFERED)
     assert rounds.ask(both) == UNANSWERED
     rounds.ask(asked(painted(STATUS), STATUS, test="test_other", concerned=OFFERED))
@@ -311,9 +327,10 @@ def test_only_new_difference_of_question_is_grouped(rounds: Rounds) -> None:
     assert [test["test"] for test in group["tests"]] == ["test_it", "test_other"]
     assert group["boxes"] == [[10, 70, 40, 80]]
     assert group["concerned"] == {}, "a mask would hide what was accepted too"
-    rounds.answer(name_of(rounds, 1), "bug", "a bad status")
+
+    answer(rounds, 1, "bug", "a bad status")
     assert rounds.ask(both) == Answer("bug", "a bad status")
-    assert rounds.ask(asked(painted(TITLE), TITLE)) == Answer("accept")
+    assert rounds.ask(title_differs()) == Answer("accept")
 
 
 WORD = Region(12, 12, 16, 18)
@@ -353,18 +370,18 @@ def test_difference_holds_though_caret_blinks(
     rounds.ask(asked(off, TITLE))
     rounds.ask(asked(on, TITLE, test="test_other"))
     assert (len(rounds.groups) == 1) == is_same
-    rounds.answer(name_of(rounds, 0), "accept", "")
-    answer = rounds.ask(asked(on, TITLE, test="test_third"))
-    assert answer == (Answer("accept") if is_same else UNANSWERED)
+    answer(rounds, 0, "accept")
+    third = rounds.ask(asked(on, TITLE, test="test_third"))
+    assert third == (Answer("accept") if is_same else UNANSWERED)
 
 
 def test_moved_target_is_never_accepted(rounds: Rounds) -> None:
     rounds.start()
-    question = asked(painted(TITLE), TITLE, moved=("the target of step 1",))
+    question = title_differs(moved=("the target of step 1",))
     rounds.ask(question)
-    rounds.answer(name_of(rounds, 0), "accept", "")
-    rounds.ask(asked(painted(TITLE), TITLE))
-    rounds.answer(name_of(rounds, 1), "accept", "")
+    answer(rounds, 0, "accept")
+    rounds.ask(title_differs())
+    answer(rounds, 1, "accept")
     assert rounds.ask(question) == UNANSWERED
 
 
@@ -373,8 +390,9 @@ def test_mask_holds_for_what_it_shows_next(rounds: Rounds, kind: Any) -> None:
     rounds.start()
     clock = replace(TITLE, right=60)
     more = {"masks": (clock,), "concerned": OFFERED}
-    rounds.ask(asked(painted(TITLE), TITLE, **more))
-    rounds.answer(name_of(rounds, 0), kind, "")
+    rounds.ask(title_differs(**more))
+    answer(rounds, 0, kind)
+
     later = painted(clock, colour=0xC02020)
     assert rounds.ask(asked(later, clock, **more)) == Answer(kind)
     assert rounds.ask(asked(later, clock)) == UNANSWERED, "no mask is offered"
@@ -386,46 +404,49 @@ def test_mask_holds_for_what_it_shows_next(rounds: Rounds, kind: Any) -> None:
 
 def test_value_is_said_where_it_is_offered(rounds: Rounds) -> None:
     rounds.start()
-    question = asked(painted(TITLE), TITLE, values={"title": "'a', recorded as 'b'"})
+    question = title_differs(values={"title": "'a', recorded as 'b'"})
     assert rounds.ask(question) == UNANSWERED
-    number = name_of(rounds, 0)
-    rounds.answer(number, "value", "amount")
+    answer(rounds, 0, "value", "amount")
     assert rounds.ask(question) == UNANSWERED, "the task has no such value"
     assert shown(rounds)["values"] == {"title": "'a', recorded as 'b'"}
-    rounds.answer(number, "value", "title")
+
+    answer(rounds, 0, "value", "title")
     assert rounds.ask(question) == Answer("value", "title")
     rounds.end({"test_it": {"state": "failed", "triage": "inconclusive"}})
     assert rounds.due == ["test_it"]
     assert shown(rounds)["tests"][0]["result"] == "accepted as the value title"
-    assert rounds.ask(asked(painted(TITLE), TITLE)) == UNANSWERED
+    assert rounds.ask(title_differs()) == UNANSWERED
 
 
 def test_claims_and_screens_are_answered_apart(rounds: Rounds) -> None:
     rounds.start()
-    first = asked(painted(TITLE), TITLE, claim="it is a title")
-    rounds.ask(asked(painted(TITLE), TITLE))
-    rounds.answer(name_of(rounds, 0), "accept", "")
-    assert rounds.ask(first) == UNANSWERED
-    assert rounds.ask({**first, "test": "test_other"}) == UNANSWERED
+    rounds.ask(title_differs())
+    answer(rounds, 0, "accept")
+
+    claim = title_differs(claim="it is a title")
+    assert rounds.ask(claim) == UNANSWERED
+    assert rounds.ask({**claim, "test": "test_other"}) == UNANSWERED
     assert shown(rounds)["claim"] == "it is a title"
     assert len(shown(rounds)["tests"]) == 2
-    second = asked(painted(TITLE), TITLE, claim="it is blue")
-    third = asked(painted(TITLE, STATUS), TITLE, STATUS, claim="it is a title")
-    rounds.answer(name_of(rounds, 1), "accept", "")
-    assert rounds.ask(first) == Answer("accept")
-    assert rounds.ask(second) == rounds.ask(third) == UNANSWERED
+
+    answer(rounds, 1, "accept")
+    assert rounds.ask(claim) == Answer("accept")
+    other_claim = title_differs(claim="it is blue")
+    assert rounds.ask(other_claim) == UNANSWERED
+    other_screen = asked(painted(TITLE, STATUS), TITLE, STATUS, claim="it is a title")
+    assert rounds.ask(other_screen) == UNANSWERED
     assert len(rounds.groups) == 4
 
 
 def test_test_that_failed_otherwise_is_left_out(rounds: Rounds) -> None:
     rounds.start()
-    for name in ("test_it", "test_stopped"):
-        rounds.ask(asked(painted(TITLE), TITLE, test=name))
-    ended = {"state": "failed", "triage": "inconclusive", "message": "drift"}
-    rounds.end({"test_it": ended, "test_stopped": {"state": ""}})
-    rounds.answer(name_of(rounds, 0), "accept", "")
+    rounds.ask(title_differs(test="test_it"))
+    rounds.ask(title_differs(test="test_stopped"))
+    drifted = {"state": "failed", "triage": "inconclusive", "message": "drift"}
+    rounds.end({"test_it": drifted, "test_stopped": {"state": ""}})
+    answer(rounds, 0, "accept")
     assert rounds.start() == ["test_it"]
-    rounds.end({"test_it": {**ended, "state": "error", "message": "no desktop"}})
+    rounds.end({"test_it": {**drifted, "state": "error", "message": "no desktop"}})
     assert rounds.left_out() == ["test_it: no desktop"]
     assert rounds.due == []
 
@@ -439,4 +460,4 @@ def test_bug_of_model_in_ci_is_of_no_screen(rounds: Rounds, tmp_path: Path) -> N
     rounds.answer("heal 1", "accept", "")
     assert rounds.start() == ["test_it"]
     rounds.answer("heal 1", "bug", "it moved")
-    assert rounds.ask(asked(painted(TITLE), TITLE)) == UNANSWERED
+    assert rounds.ask(title_differs()) == UNANSWERED
