@@ -26,6 +26,7 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     Segment,
     dynamic_region,
+    held,
     named_screens,
 )
 from pytest_vnc_use.recordings.gates import mask_of
@@ -82,7 +83,8 @@ class User:
 
     def _answer(self, question: Question) -> Answer:
         self.questions.append(question)
-        return Answer(kind) if (kind := next(self._answers, None)) else NO
+        kind = next(self._answers, None)
+        return Answer(kind) if kind else NO
 
     def review(
         self,
@@ -125,6 +127,23 @@ def review_of(
     return Review(ReviewedTest(reviewer, "test_it", directory=directory), recording)
 
 
+def segment_of(screen: Screen, *steps: RecordedStep) -> Segment:
+    """Return a segment that ends with a screen."""
+    return Segment(task="Click", steps=steps, end=screen)
+
+
+def recording_of(segment: Segment) -> Recording:
+    return Recording(test="test_it", screen_size=(200, 100), segments=(segment,))
+
+
+def ask(review: Review, segment: Segment, number: int, now: Pixels) -> AnswerKind:
+    """Ask about a gate that a screen does not open, and return the answer."""
+    gate = gate_to(segment, number)
+    differs = gate.mismatch(now)
+    assert differs
+    return review.ask(gate, frame_of(now), differs, segment, number).kind
+
+
 def files_of(tills: Tills) -> dict[str, bytes]:
     return {
         file.name: file.read_bytes()
@@ -138,10 +157,10 @@ def test_accepted_and_masked_changes_are_asked_once(recorded: Tills) -> None:
     before = files_of(recorded)
     user = User("accept", "mask")
     assert user.review(recorded, "wrong total") == ""
-    assert all(
-        image.read_bytes().startswith(b"\x89PNG") for image in user.questions[0].images
-    )
-    assert user.questions[1].offer.masked_px > 500
+    first, second = user.questions
+    assert all(image.read_bytes().startswith(b"\x89PNG") for image in first.images)
+    assert second.offer.masked_px > 500
+
     after = files_of(recorded)
     recording = recorded.recording
     changed = {name for name in after if after[name] != before.get(name)}
@@ -167,17 +186,12 @@ def test_mask_at_gate_hides_nothing_elsewhere(recorded: Tills) -> None:
     user = User("mask_gate", "accept", "accept")
     assert user.review(recorded, "wrong total") == ""
     recording = recorded.recording
-    masked = {
-        named.name: named.screen.masks
-        for named in named_screens(recording)
-        if named.screen.masks
-    }
-    first = user.questions[0]
     assert recording.masks == ()
-    assert list(masked.values()) == [first.offer.masks]
-    concerned = first.offer.concerned
-    assert concerned["mask_gate"] in masked
-    assert concerned["mask"].startswith("all 5 gates")
+    offer = user.questions[0].offer
+    (masked,) = (named for named in named_screens(recording) if named.screen.masks)
+    assert masked.screen.masks == offer.masks
+    assert masked.name == offer.concerned["mask_gate"]
+    assert offer.concerned["mask"].startswith("all 5 gates")
     assert User().review(recorded, "wrong total") == ""
 
 
@@ -212,17 +226,15 @@ def test_moved_target_cannot_be_accepted(recorded: Tills) -> None:
     user = User("accept")
     failure = user.review(recorded, "moved button")
     assert failure.startswith("RecordingDrifted: drift before step 2 of 4, click at ")
-    assert [question.acts[0] for question in user.questions] == [
-        "step 2, click at (140, 224)"
-    ]
-    assert (
-        "cannot be accepted, because the target of step 2, click at (140, 224), is at (240,"
-        " 224) now" in failure
-    )
+    (question,) = user.questions
+    assert question.acts[0] == "step 2, click at (140, 224)"
+    cannot = "cannot be accepted, because the target of step 2, click at (140, 224), is"
+    assert f"{cannot} at (240, 224) now" in failure
     assert "accept it: --vnc-record=accept" not in failure
     assert files_of(recorded) == before
 
 
+WHITE = np.full((100, 200), 0xFFFFFF, np.uint32)
 Buttons = Mapping[str, tuple[int, int]]
 """The left and right edge of each button, by its label."""
 OPEN_AND_SAVE: Buttons = {"Open": (40, 76), "Save": (100, 136), "Exit": (240, 276)}
@@ -238,9 +250,7 @@ def toolbar(buttons: Buttons, colours: tuple[str, str, str]) -> Pixels:
         draw.rectangle((left, 100, right - 1, 123), fill, ink)
         middle = (left + right) / 2, 112
         draw.text(middle, label, ink, anchor="mm")
-    return np.asarray(image).astype(np.uint32) @ np.array(
-        [1 << 16, 1 << 8, 1], np.uint32
-    )
+    return numbers(image)
 
 
 RAISED = ("#e0e0e0", "#ffffff", "#000000")
@@ -290,23 +300,22 @@ def test_replay_clicks_no_target_that_moved(
     why: str,
     colours: tuple[str, str, str],
 ) -> None:
-    before = toolbar(OPEN_AND_SAVE, colours)
-    buttons = {name: at for name, at in {**OPEN_AND_SAVE, **now}.items() if at}
-    recorded = Screen(pixels=lambda: before)
-    user = User("accept")
+    recorded = Screen(pixels=held(toolbar(OPEN_AND_SAVE, colours)))
     save = Element("button", "Save", Region(100, 100, 136, 124))
     step = RecordedStep(action=SAVE, screen=recorded, elements=(save,))
-    run = Segment(task="Save", steps=(step,), end=recorded)
+    run = segment_of(recorded, step)
+    buttons = {name: at for name, at in {**OPEN_AND_SAVE, **now}.items() if at}
     desktop = Toolbar(toolbar(buttons, colours))
+    user = User("accept")
     review = review_of(user.reviewer, tmp_path)
+    course = Course(run, Allowances(review=review))
     cannot = 'It cannot be accepted, because the target of step 1, click "Save" '
 
     with pytest.raises(RecordingDrifted, match=cannot) if why else nullcontext():
-        replayed(Replay(desktop, Course(run, Allowances(review=review)), watch_s=0.0))
+        replayed(Replay(desktop, course, watch_s=0.0))
     assert desktop.performed == ([] if why else [SAVE])
-    assert user.questions[0].offer.moved == (
-        (f'the target of step 1, click "Save" (button), {why}',) if why else ()
-    )
+    moved = (f'the target of step 1, click "Save" (button), {why}',) if why else ()
+    assert user.questions[0].offer.moved == moved
 
 
 def test_replay_clicks_target_that_is_two_pixels_lower(tmp_path: Path) -> None:
@@ -315,25 +324,20 @@ def test_replay_clicks_target_that_is_two_pixels_lower(tmp_path: Path) -> None:
         ImageDraw.Draw(image).text((118, y), "Save", "navy", anchor="mm")
         return numbers(image)
 
-    recorded = Screen(pixels=lambda: link(112))
-    step = RecordedStep(action=SAVE, screen=recorded)
-    run = Segment(task="Save", steps=(step,), end=recorded)
+    recorded = Screen(pixels=held(link(112)))
+    run = segment_of(recorded, RecordedStep(action=SAVE, screen=recorded))
     review = review_of(User("accept", "accept").reviewer, tmp_path)
     course = Course(run, Allowances(review=review))
     assert replayed(Replay(Toolbar(link(114)), course, watch_s=0.0)) == [SAVE]
 
 
 def test_replay_accepts_other_theme(tmp_path: Path) -> None:
-    before = toolbar(OPEN_AND_SAVE, RAISED)
-    recorded = Screen(pixels=lambda: before)
-    user = User("accept", "accept")
-    step = RecordedStep(action=SAVE, screen=recorded)
-    run = Segment(task="Save", steps=(step,), end=recorded)
+    recorded = Screen(pixels=held(toolbar(OPEN_AND_SAVE, RAISED)))
+    run = segment_of(recorded, RecordedStep(action=SAVE, screen=recorded))
     desktop = Toolbar(toolbar(OPEN_AND_SAVE, DARK))
-    review = review_of(user.reviewer, tmp_path)
-    assert replayed(
-        Replay(desktop, Course(run, Allowances(review=review)), watch_s=0.0)
-    ) == [SAVE]
+    review = review_of(User("accept", "accept").reviewer, tmp_path)
+    course = Course(run, Allowances(review=review))
+    assert replayed(Replay(desktop, course, watch_s=0.0)) == [SAVE]
 
 
 BOOKED = """<!doctype html><title>Tickets</title>
@@ -404,27 +408,25 @@ def test_model_continues_where_reviewer_lets_it(recorded: Tills) -> None:
 
 
 def test_task_that_model_finished_without_steps_is_accepted() -> None:
-    screen = Screen(pixels=lambda: np.zeros((100, 200), np.uint32))
-    done = Segment(task="Click", end=screen)
-    recording = Recording(test="test_it", screen_size=(200, 100), segments=(done,))
+    screen = Screen(pixels=held(WHITE))
+    recording = recording_of(segment_of(screen))
     review = Review(ReviewedTest(User().reviewer, "test_it"))
     review.notice(ReviewerAnswered("model", steps="steps continued at the end"))
     accepted = review.accepted(recording)
     (segment,) = accepted.segments
-    assert (segment.steps, segment.end.pixels) == ((), screen.pixels)
-    assert [change.steps for change in accepted.history] == [
-        "steps continued at the end"
-    ]
+    assert segment.steps == ()
+    assert segment.end.pixels == screen.pixels
+    (change,) = accepted.history
+    assert change.steps == "steps continued at the end"
 
 
 def test_accepted_end_stays_one_image_with_evidence_beside_it(tmp_path: Path) -> None:
     """A new image of the old end would be one more file to commit."""
-    before = np.zeros((100, 200), np.uint32)
-    now = before.copy()
-    now[10:20, 10:40] = 0xFFFFFF
+    now = WHITE.copy()
+    now[10:20, 10:40] = 0
 
     def evidence(claim: str, region: Region | None) -> Evidence:
-        shown = Screen(pixels=lambda: before)
+        shown = Screen(pixels=held(WHITE))
         return Evidence(claim=claim, verdict="holds", region=region, screen=shown)
 
     claims = (
@@ -432,62 +434,55 @@ def test_accepted_end_stays_one_image_with_evidence_beside_it(tmp_path: Path) ->
         evidence("the total is right", Region(100, 60, 150, 90)),
         evidence("the name is right", Region(10, 10, 40, 20)),
     )
-    end = Screen(pixels=lambda: before)
+    end = Screen(pixels=held(WHITE))
     done = Segment(task="Click", end=end, claims=claims, confirmed_by="user")
-    recording = Recording(test="test_it", screen_size=(200, 100), segments=(done,))
+    recording = recording_of(done)
     review = review_of(User("accept").reviewer, tmp_path)
-    gate = gate_to(done, 0)
-    differs = gate.mismatch(now)
-    assert differs
-    assert review.ask(gate, frame_of(now), differs, done, 0).kind == "accept"
-    review.note(end, gate, now, ())
+    assert ask(review, done, 0, now) == "accept"
+    review.note(end, gate_to(done, 0), now, ())
     (segment,) = review.accepted(recording).segments
     shown = [claim.screen.pixels() for claim in segment.claims]
     assert np.array_equal(segment.end.pixels(), now)
     assert [np.array_equal(pixels, now) for pixels in shown] == [True, True, False]
 
 
-@pytest.mark.parametrize(("at", "is_offered"), [((55, 52), False), ((150, 20), True)])
+def striped(first: int, end: int = 60) -> Pixels:
+    """Return a white screen with a field of stripes, from a column to another one."""
+    pixels = WHITE.copy()
+    pixels[48:56, first:end:2] = 0
+    return pixels
+
+
+BESIDE_STRIPES = Click(150, 20)
+ON_STRIPES = Click(55, 52)
+
+
+@pytest.mark.parametrize(
+    ("action", "is_offered"), [(ON_STRIPES, False), (BESIDE_STRIPES, True)]
+)
 def test_answer_not_offered_is_no(
-    tmp_path: Path, at: tuple[int, int], *, is_offered: bool
+    tmp_path: Path, action: Click, *, is_offered: bool
 ) -> None:
-    before = np.full((100, 200), 0xFFFFFF, np.uint32)
-    now = np.full((100, 200), 0xFFFFFF, np.uint32)
-    before[48:56, 50:60:2] = now[48:56, 51:60:2] = 0
-    screen = Screen(pixels=lambda: before)
-    steps = tuple(
-        RecordedStep(action=action, screen=screen)
-        for action in (Click(150, 20), Click(*at))
-    )
-    run = Segment(task="Click", steps=steps, end=screen)
+    screen = Screen(pixels=held(striped(50)))
+    first = RecordedStep(action=BESIDE_STRIPES, screen=screen)
+    second = RecordedStep(action=action, screen=screen)
+    run = segment_of(screen, first, second)
     user = User("model", "mask")
-    recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
-    review = review_of(user.reviewer, tmp_path, recording)
-    gate = gate_to(run, 1)
-    differs = gate.mismatch(now)
-    assert differs
-    answers = [review.ask(gate, frame_of(now), differs, run, 1).kind for _ in range(2)]
-    assert answers == ["no", "mask" if is_offered else "no"]
-    assert [bool(question.offer.masks) for question in user.questions] == [
-        is_offered
-    ] * 2
+    review = review_of(user.reviewer, tmp_path, recording_of(run))
+    now = striped(51)
+    assert ask(review, run, 1, now) == "no"
+    assert ask(review, run, 1, now) == ("mask" if is_offered else "no")
+    offered = [bool(question.offer.masks) for question in user.questions]
+    assert offered == [is_offered, is_offered]
 
 
 def test_earlier_mask_hides_no_target_of_another_test(tmp_path: Path) -> None:
-    before = np.full((100, 200), 0xFFFFFF, np.uint32)
-    now = before.copy()
-    before[48:56, 50:60:2] = now[48:56, 51:60:2] = 0
-    screen = Screen(pixels=lambda: before)
+    screen = Screen(pixels=held(striped(50)))
     user = User("mask", "accept")
-    for at in ((150, 20), (55, 52)):
-        step = RecordedStep(action=Click(*at), screen=screen)
-        run = Segment(task="Click", steps=(step,), end=screen)
-        recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
-        review = review_of(user.reviewer, tmp_path / str(at[0]), recording)
-        gate = gate_to(run, 0)
-        differs = gate.mismatch(now)
-        assert differs
-        review.ask(gate, frame_of(now), differs, run, 0)
+    for name, action in (("one", BESIDE_STRIPES), ("other", ON_STRIPES)):
+        run = segment_of(screen, RecordedStep(action=action, screen=screen))
+        review = review_of(user.reviewer, tmp_path / name, recording_of(run))
+        ask(review, run, 0, striped(51))
     assert [bool(question.offer.masks) for question in user.questions] == [True, False]
 
 
@@ -495,16 +490,13 @@ def test_earlier_mask_hides_no_target_of_another_test(tmp_path: Path) -> None:
 def test_difference_one_pixel_wider_is_asked_once(
     tmp_path: Path, answer: AnswerKind
 ) -> None:
-    before = np.full((100, 200), 0xFFFFFF, np.uint32)
-    now = before.copy()
-    before[48:56, 50:61:2] = now[48:56, 51:61:2] = 0
-    screen = Screen(pixels=lambda: before)
+    screen = Screen(pixels=held(striped(50, 61)))
+    now = striped(51, 61)
     user = User(answer)
-    step = RecordedStep(action=Click(150, 20), screen=screen)
-    run = Segment(task="Click", steps=(step, step), end=screen)
+    step = RecordedStep(action=BESIDE_STRIPES, screen=screen)
+    run = segment_of(screen, step, step)
     gate = gate_to(run, 1)
-    recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
-    review = review_of(user.reviewer, tmp_path, recording)
+    review = review_of(user.reviewer, tmp_path, recording_of(run))
     differs = gate.mismatch(now)
     assert differs
     (box,) = differs.boxes
@@ -541,34 +533,27 @@ def test_question_has_no_mask_if_nothing_changed(recorded: Tills) -> None:
 
 def test_accepted_screen_is_asked_again_for_other_target(tmp_path: Path) -> None:
     before = np.full((200, 400), 0xFFFFFF, np.uint32)
-    now = np.full((200, 400), 0xFFFFFF, np.uint32)
-    before[20:180:2, 20:380:2] = now[20:180:3, 20:380:3] = 0
-    recorded = Screen(pixels=lambda: before)
+    now = before.copy()
+    before[20:180:2, 20:380:2] = 0
+    now[20:180:3, 20:380:3] = 0
+    recorded = Screen(pixels=held(before))
     user = User("accept")
-    runs = [
-        Segment(
-            task="Click",
-            steps=(RecordedStep(action=Click(*at), screen=recorded),),
-            end=recorded,
-        )
-        for at in ((60, 60), (300, 150))
-    ]
-    reviews = [
-        review_of(user.reviewer, tmp_path / name) for name in ("test_one", "test_other")
-    ]
-    gate = gate_to(runs[0], 0)
-    differs = gate.mismatch(now)
-    assert differs
-    answer = reviews[0].ask(gate, frame_of(now), differs, runs[0], 0)
-    assert answer.kind == "accept"
-    opened = [
-        review.with_accepted(
-            gate_to(run, 0), now, points(run.steps[0].action)
-        ).mismatch(now)
-        is None
-        for review, run in zip(reviews, runs, strict=True)
-    ]
-    assert opened == [True, False]
+
+    def click_at(x: int, y: int) -> Segment:
+        return segment_of(recorded, RecordedStep(action=Click(x, y), screen=recorded))
+
+    def opens(review: Review, run: Segment) -> bool:
+        targets = points(run.steps[0].action)
+        gate = review.with_accepted(gate_to(run, 0), now, targets)
+        return gate.mismatch(now) is None
+
+    one = click_at(60, 60)
+    other = click_at(300, 150)
+    review_of_one = review_of(user.reviewer, tmp_path / "test_one")
+    review_of_other = review_of(user.reviewer, tmp_path / "test_other")
+    assert ask(review_of_one, one, 0, now) == "accept"
+    assert opens(review_of_one, one)
+    assert not opens(review_of_other, other)
 
 
 FIRST = Click(1, 1)
@@ -659,6 +644,12 @@ def reviewed(
     return Review(test), user.offered
 
 
+def assert_replayed(desktop: Changed, actions: list[Action]) -> None:
+    """Assert that the replay performed these actions, but what was done by hand."""
+    performed = [action for action in desktop.performed if not isinstance(action, Wait)]
+    assert performed == [action for action in actions if action != BY_HAND]
+
+
 @pytest.mark.parametrize(
     ("shade", "choice", "offered", "actions"),
     [
@@ -679,8 +670,7 @@ def test_replay_continues_at_gate_that_opens(
     desktop = Changed()
     replay = Replay(desktop, course_of(review), watch_s=0.0)
     assert replayed(replay) == actions
-    performed = [action for action in desktop.performed if not isinstance(action, Wait)]
-    assert performed == [action for action in actions if action != BY_HAND]
+    assert_replayed(desktop, actions)
     assert seen == offered
     assert [step.action for step in replay.course.segment.steps] == actions
     (history,) = review.replaced
@@ -725,8 +715,7 @@ def test_user_acts_where_replay_stops(
     user.shade = [SHADES[FIRST], SAME][number]
     replay = Replay(desktop, course_of(review), watch_s=0.0)
     assert replayed(replay) == actions
-    performed = [action for action in desktop.performed if not isinstance(action, Wait)]
-    assert performed == [action for action in actions if action != BY_HAND]
+    assert_replayed(desktop, actions)
     assert len(user.due) == 4 - number
     assert user.due[-1] == "at the end"
     assert offered == ([[1, 2]] if until is None else [])
@@ -742,7 +731,6 @@ def course_of(review: Review) -> Course:
     return Course(RUN, Allowances(review=review), life=life)
 
 
-BLANK = np.full((100, 200), 0xFFFFFF, np.uint32)
 AFTER_WORD = Region(60, 10, 61, 29)
 NEXT_LINE = Region(10, 29, 11, 48)
 LAST_LINE = Region(10, 48, 11, 67)
@@ -760,7 +748,7 @@ def returns(*carets: Region) -> Segment:
                 image=f"s{number}.webp",
                 digest="0" * 12,
                 dynamic=parts,
-                pixels=lambda: BLANK,
+                pixels=lambda: WHITE,
             )
         )
     steps = [
@@ -780,21 +768,21 @@ def test_steps_by_hand_are_trusted_with_caret_off() -> None:
         assert course.compare(frame, course.screen.pixels) is None
         course.advance()
     # the recorded step that follows must move its caret
-    assert course.compare(FrameRef("end", 200, 100), lambda: BLANK)
+    assert course.compare(FrameRef("end", 200, 100), lambda: WHITE)
 
 
 def test_caret_elsewhere_is_asked_and_recorded(tmp_path: Path) -> None:
     run = returns(AFTER_WORD, NEXT_LINE)
     with pytest.raises(RecordingDrifted, match="nothing changed on the screen after"):
-        replayed(Replay(Toolbar(BLANK), Course(run)))
+        replayed(Replay(Toolbar(WHITE), Course(run)))
 
     user = User("accept")
-    recording = Recording(test="test_it", screen_size=(200, 100), segments=(run,))
+    recording = recording_of(run)
     review = review_of(user.reviewer, tmp_path, recording)
     course = Course(run, Allowances(review=review), life=Life(State.READY, review))
-    replayed(Replay(Toolbar(BLANK), course, watch_s=0.0))
+    replayed(Replay(Toolbar(WHITE), course, watch_s=0.0))
     (question,) = user.questions
     assert question.boxes == (NEXT_LINE,)
     (accepted,) = review.accepted(recording).segments
     assert [screen.masks for screen in accepted.screens] == [(), (NEXT_LINE,)]
-    replayed(Replay(Toolbar(BLANK), Course(accepted), watch_s=0.0))
+    replayed(Replay(Toolbar(WHITE), Course(accepted), watch_s=0.0))
