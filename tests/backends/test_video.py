@@ -95,7 +95,7 @@ def test_video_index_finds_each_frame(video: Path) -> None:
     assert positions == clusters
 
 
-def test_unchanged_screen_has_one_frame(screen: Framebuffer, tmp_path: Path) -> None:
+def test_unchanged_screen_has_one_frame(screen: Framebuffer) -> None:
     recorder = Recorder(lambda: screen, clock.monotonic())
     recorder.start()
     wait_for_frames(recorder, 1)

@@ -5,7 +5,6 @@ end.
 from __future__ import annotations
 
 import shutil
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from support.witness_programs import xterm
 
 pytestmark = pytest.mark.desktop
 
-PIECE = struct.Struct("<dI")
 SPINNER = (
     r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.03; done; done"
 )

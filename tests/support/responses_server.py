@@ -204,7 +204,10 @@ def _history(request: JsonObject, said: Sequence[JsonObject]) -> Iterator[str]:
     """Yield each item that the model did not say so, and each that came after reasoning
     and does not go back after it.
     """
-    before = {after["id"]: item for item, after in pairwise(said) if _thinks(item)}
+    before = {}
+    for item, after in pairwise(said):
+        if item.get("type") == "reasoning":
+            before[after["id"]] = item
     for item, after in pairwise([{"type": "the start"}, *_items(request)]):
         is_answer = after["type"] in OUTPUT_OF.values() or after.get("role") == "user"
         if not is_answer and after not in said:
@@ -215,10 +218,6 @@ def _history(request: JsonObject, said: Sequence[JsonObject]) -> Iterator[str]:
                 f"Item '{after['id']}' was provided without its required 'reasoning'"
                 f" item: '{thought['id']}'."
             )
-
-
-def _thinks(item: JsonObject) -> bool:
-    return bool(item.get("type") == "reasoning")
 
 
 def _items(request: JsonObject) -> list[Any]:

@@ -73,15 +73,13 @@ def image(width: int, height: int, colours: int, seed: int) -> Pixels:
 
 
 def blue_first(pixels: Pixels) -> bytes:
-    return np.ascontiguousarray(
-        pixels.astype("<u4")[..., None].view(np.uint8)[..., :3]
-    ).tobytes()
+    four_bytes = pixels.astype("<u4")[..., None].view(np.uint8)
+    return four_bytes[..., :3].tobytes()
 
 
 def red_first(pixels: Pixels) -> bytes:
-    return np.ascontiguousarray(
-        pixels.astype(">u4")[..., None].view(np.uint8)[..., 1:]
-    ).tobytes()
+    four_bytes = pixels.astype(">u4")[..., None].view(np.uint8)
+    return four_bytes[..., 1:].tobytes()
 
 
 def channels(pixels: Pixels) -> npt.NDArray[np.uint8]:
@@ -160,7 +158,8 @@ def _runs(values: npt.NDArray[Any]) -> Iterator[tuple[Any, int]]:
 
 
 def _length(count: int) -> bytes:
-    return b"\xff" * int((count - 1) // 255) + bytes([int((count - 1) % 255)])
+    full, rest = divmod(int(count) - 1, 255)
+    return b"\xff" * full + bytes([rest])
 
 
 class TightStream:
@@ -189,9 +188,10 @@ class TightStream:
             case "gradient":
                 rgb = channels(pixels).astype(np.int16)
                 padded = np.pad(rgb, ((1, 0), (1, 0), (0, 0)))
-                predicted = np.clip(
-                    padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255
-                )
+                left = padded[1:, :-1]
+                above = padded[:-1, 1:]
+                above_left = padded[:-1, :-1]
+                predicted = np.clip(left + above - above_left, 0, 255)
                 rows = ((rgb - predicted) & 255).astype(np.uint8).tobytes()
                 return bytes([control | 64, 2]) + self.wrap(stream, rows)
         raise ValueError(way)
@@ -199,9 +199,8 @@ class TightStream:
     def wrap(self, stream: int, data: bytes) -> bytes:
         if len(data) < 12:
             return data
-        block = self._streams[stream].compress(data) + self._streams[stream].flush(
-            zlib.Z_SYNC_FLUSH
-        )
+        compressor = self._streams[stream]
+        block = compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH)
         return compact_length(len(block)) + block
 
 

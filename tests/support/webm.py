@@ -32,8 +32,10 @@ def elements(content: bytes, offset: int = 0) -> Iterator[tuple[int, bytes, int]
 def number(content: bytes, at: int, *, keeps_mark: bool) -> tuple[int, int]:
     """Return a number of variable length, and where it ends."""
     length = 9 - content[at].bit_length()
-    value = int.from_bytes(content[at : at + length], "big")
-    return (value if keeps_mark else value & ~(1 << 7 * length)), at + length
+    end = at + length
+    value = int.from_bytes(content[at:end], "big")
+    mark = 1 << 7 * length
+    return (value if keeps_mark else value & ~mark), end
 
 
 def frames_of(video: Path) -> list[tuple[float, Pixels]]:

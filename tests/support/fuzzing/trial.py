@@ -150,7 +150,7 @@ class Target:
 
     name: str
     open: Callable[[Path], AbstractContextManager[Try]]
-    examples: int = 100
+    examples: int
     most_s: float = 60.0
 
 

@@ -1,6 +1,6 @@
-"""A Qt program for tests of rounds: a title, two buttons and a status. Its texts are
-options, so that another version of it is another title, or another status after a click,
-or a toast after the first one.
+"""A Qt program for tests of rounds: a title, two buttons and a status. Some texts are
+options, so that another version of it is another title, or another status after the
+first button, or a toast beside it.
 
 It appends the name of each button that was clicked to the file of `--clicks`.
 """
@@ -31,7 +31,7 @@ class Counter(QWidget):
     def _click(self, text: str) -> None:
         with self._options.clicks.open("a", encoding="utf-8") as file:
             print(text, file=file)
-        self._status.setText(getattr(self._options, text))
+        self._status.setText(self._options.one if text == "one" else "second")
         if text == "one" and self._options.toast:
             toast = QLabel(self._options.toast, self)
             toast.setStyleSheet("background: #ffe0a0")
@@ -44,7 +44,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--title", default="Counter")
     parser.add_argument("--one", default="first")
-    parser.add_argument("--two", default="second")
     parser.add_argument("--toast", default="")
     parser.add_argument("--clicks", type=Path, required=True)
     options = parser.parse_args()
