@@ -8,6 +8,7 @@ from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,13 @@ def shared(
 @pytest.fixture
 def stage(shared: Callable[[], Stage]) -> Stage:
     return shared()
+
+
+@pytest.fixture
+def controller(stage: Stage, connected: Connect) -> VNCController:
+    controller = connected(stage.server)
+    move_the_pointer(controller)
+    return controller
 
 
 def move_the_pointer(controller: VNCController) -> None:
@@ -118,38 +126,18 @@ def test_password_right_wrong_and_missing(
             connect(stage.server.address, None)
 
 
-def test_input_arrives_and_resize_is_followed(stage: Stage, connected: Connect) -> None:
-    controller = connected(stage.server)
-    move_the_pointer(controller)
-    width, height = controller.size
-    expected: list[str] = []
-    before = len(received(stage, "down", "up"))
-    buttons: list[Button] = ["left", "middle", "right"]
-    for button in buttons:
-        for x, y in [
-            (0, 0),
-            (width - 1, height - 1),
-            (width // 2, height - 40),
-            (101, 37),
-        ]:
-            controller.perform(Click(x, y, button))
-            expected += [f"down {button} {x} {y}", f"up {button} {x} {y}"]
-    controller.drag_and_drop(21, 33, 333, 301)
-    expected += ["down left 21 33", "up left 333 301"]
-    assert_becomes(lambda: received(stage, "down", "up", after=before), expected)
-
+def test_wheel_arrives(stage: Stage, controller: VNCController) -> None:
+    """Without a wheel it goes by the keys of a page."""
+    down = ["wheel down", "wheel down"] if stage.wheel else ["page down"]
+    up = ["wheel up"] if stage.wheel else ["page up"]
     before = len(received(stage, "wheel", "page"))
-    # without a wheel it goes by the keys of a page
-    down, up = (
-        (["wheel down"] * 2, ["wheel up"])
-        if stage.wheel
-        else (["page down"], ["page up"])
-    )
     controller.scroll(101, 37, "down", 2)
     assert_becomes(lambda: received(stage, "wheel", "page", after=before), down)
     controller.scroll(101, 37, "up", 1)
     assert_becomes(lambda: received(stage, "wheel", "page", after=before), down + up)
 
+
+def test_typed_text_and_keys_arrive(stage: Stage, controller: VNCController) -> None:
     before = len(typed(stage))
     controller.click(101, 37)
     controller.type_text(LINE, press_enter=True)
@@ -157,12 +145,27 @@ def test_input_arrives_and_resize_is_followed(stage: Stage, connected: Connect) 
     controller.type_text("z")
     assert_becomes(lambda: typed(stage)[before:], f"{LINE}\r\x02z")
 
+
+def test_buttons_arrive_also_after_resize(
+    stage: Stage, controller: VNCController
+) -> None:
+    width, height = controller.size
+    points = [(0, 0), (width - 1, height - 1), (width // 2, height - 40), (101, 37)]
+    buttons: list[Button] = ["left", "middle", "right"]
+    expected: list[str] = []
+    before = len(received(stage, "down", "up"))
+    for button, (x, y) in product(buttons, points):
+        controller.perform(Click(x, y, button))
+        expected += [f"down {button} {x} {y}", f"up {button} {x} {y}"]
+    controller.drag_and_drop(21, 33, 333, 301)
+    expected += ["down left 21 33", "up left 333 301"]
+    assert_becomes(lambda: received(stage, "down", "up", after=before), expected)
+
     if stage.resize:
         stage.resize((640, 480))
         wait_for(lambda: controller.size == (640, 480), "the new size")
         wait_to_see(stage, controller)
         before = len(received(stage, "down"))
         controller.click(639, 479)
-        assert_becomes(
-            lambda: received(stage, "down", after=before), ["down left 639 479"]
-        )
+        clicked = ["down left 639 479"]
+        assert_becomes(lambda: received(stage, "down", after=before), clicked)
