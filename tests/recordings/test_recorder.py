@@ -4,7 +4,7 @@ own, and what by a rehearsal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain, cycle
 
@@ -51,9 +51,8 @@ class Turning(PaintedController):
 
     def __init__(self, *screens: Pixels, moving: tuple[Region, ...]) -> None:
         super().__init__()
-        self._frames = cycle(
-            [replace(frame_of(pixels), moving=moving) for pixels in screens]
-        )
+        frames = [replace(frame_of(pixels), moving=moving) for pixels in screens]
+        self._frames = cycle(frames)
 
     def frame(self) -> Frame:
         return next(self._frames)
@@ -196,8 +195,8 @@ class Later(PaintedController):
     def shown(self) -> Pixels:
         since_s = self.now_s - self._acted_at
         pixels = BLANK.copy()
-        (*_, colour) = (mark for at_s, mark in self._marks.items() if at_s <= since_s)
-        MARK.part_of(pixels)[:] = colour
+        marks = [mark for at_s, mark in self._marks.items() if at_s <= since_s]
+        MARK.part_of(pixels)[:] = marks[-1]
         if round(self.now_s / 0.6) % 2:
             CARET.part_of(pixels)[:] = 0
         return pixels
@@ -211,6 +210,17 @@ UNTIL_SAVED = {0.0: RED, 2.1: NEW}
 """A mark that is red until the file is saved. The desktop waits for 1.2 s first."""
 BLINKING = {0.5 * turn: (RED, NEW)[turn % 2] for turn in range(12)}
 COUNTING = {1.0 * turn: RED + turn * 16 for turn in range(12)}
+
+
+@pytest.fixture
+def use_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Later], None]:
+    """`use_clock(desktop)`: time passes as it does on the desktop."""
+
+    def use_clock(desktop: Later) -> None:
+        for module in (moving, replay, deadline):
+            monkeypatch.setattr(module, "clock", desktop)
+
+    return use_clock
 
 
 @pytest.mark.parametrize(
@@ -229,11 +239,10 @@ def test_mark_that_changes_once_is_recorded_as_last(
     marks: Mapping[float, int],
     kinds: list[tuple[str, int]],
     colour: int | None,
-    monkeypatch: pytest.MonkeyPatch,
+    use_clock: Callable[[Later], None],
 ) -> None:
     desktop = Later(marks)
-    for module in (moving, deadline):
-        monkeypatch.setattr(module, "clock", desktop)
+    use_clock(desktop)
     recorded = stable_screen(desktop)
     parts = recorded.dynamic
     assert [(part.kind, len(part.variants)) for part in parts] == kinds
@@ -250,28 +259,25 @@ def test_mark_that_changed_before_newest_frame_is_no_part() -> None:
     seen = MovingRegions(frames[-1])
     for earlier in frames[:-1]:
         seen.add(earlier)
-    assert [(part.kind, part.region) for part in seen.dynamic_regions()] == [
-        ("caret", CARET)
-    ]
+    (part,) = seen.dynamic_regions()
+    assert part.kind == "caret"
+    assert part.region == CARET
     assert not seen.is_outdated
 
 
 @pytest.mark.parametrize("now", [UNTIL_SAVED, {0.0: NEW}], ids=["slow", "fast"])
 def test_replay_of_mark_that_changed_once_passes(
-    now: Mapping[float, int], monkeypatch: pytest.MonkeyPatch
+    now: Mapping[float, int], use_clock: Callable[[Later], None]
 ) -> None:
     def recorded(marks: Mapping[float, int]) -> Screen:
         desktop = Later(marks)
-        for module in (moving, replay, deadline):
-            monkeypatch.setattr(module, "clock", desktop)
+        use_clock(desktop)
         return stable_screen(desktop)
 
-    end = recorded(UNTIL_SAVED)
     step = RecordedStep(action=Click(200, 150), screen=recorded({0.0: OLD}))
-    run = Segment(task="Save", steps=(step,), end=end)
+    run = Segment(task="Save", steps=(step,), end=recorded(UNTIL_SAVED))
     desktop = Later({0.0: OLD}, now)
-    for module in (replay, deadline):
-        monkeypatch.setattr(module, "clock", desktop)
+    use_clock(desktop)
 
     assert replayed_by(Replay(desktop, Course(run), limit_s=5.0)) == [step.action]
 
@@ -292,10 +298,12 @@ class AtNoon(Says):
 @pytest.mark.slow
 def test_part_that_rests_while_judged_is_left_out(tills: Tills) -> None:
     judge = AtNoon()
-    with tills.agent("auto", Steps(*STEPS[:2]), "--clock", judge=judge) as judge.played:
-        judge.played.run()
-        assert judge.played.agent.assess(CLAIM)
-        assert judge.played.recorded.write()
+    planner = Steps(*STEPS[:2])
+    with tills.agent("auto", planner, "--clock", judge=judge) as played:
+        judge.played = played
+        played.run()
+        assert played.agent.assess(CLAIM)
+        assert played.recorded.write()
     with tills.agent("replay", None, "--clock") as played:
         played.run()
         assert played.agent.assess(CLAIM).kind == "holds"
@@ -329,13 +337,15 @@ def unstable(recording: Recording) -> list[DynamicRegion]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["replayed", "rehearsed"])
-def test_recording_of_rarer_drawing_needs_no_variant(tills: Tills, mode: str) -> None:
+@pytest.mark.parametrize("repeat", [replayed, rehearsed])
+def test_recording_of_rarer_drawing_needs_no_variant(
+    tills: Tills, repeat: Callable[[Tills], object]
+) -> None:
     """It was recorded while a line stood a pixel higher than in all later runs."""
     with tills.agent("auto", Steps(*STEPS), "--fault=raised text") as played:
         played.run()
         assert played.recorded.write()
-    {"replayed": replayed, "rehearsed": rehearsed}[mode](tills)
+    repeat(tills)
     assert unstable(tills.recording) == []
     with pytest.raises(RecordingDrifted):
         replayed(tills, "--fault=wrong total")
@@ -411,7 +421,8 @@ def test_opened_border_23_levels_off_is_four_parts() -> None:
     ids=["too large", "in too many places", "another screen"],
 )
 def test_opened_large_or_scattered_difference_is_none(boxes: list[Region]) -> None:
-    assert opened(boxes_drawn(), boxes_drawn(*((box, BLACK) for box in boxes))) is None
+    black = [(box, BLACK) for box in boxes]
+    assert opened(boxes_drawn(), boxes_drawn(*black)) is None
 
 
 def test_opened_drawing_elsewhere_is_none() -> None:
@@ -423,8 +434,8 @@ def test_opened_drawing_elsewhere_is_none() -> None:
 
 @pytest.mark.parametrize("pair", ["58", ".,", "O0"])
 def test_opened_other_character_is_none(pair: str) -> None:
-    was, now = (
-        drawn(f"total {character}.00", (100, 100), (800, 400)) for character in pair
-    )
+    recorded, shown = pair
+    was = drawn(f"total {recorded}.00", (100, 100), (800, 400))
+    now = drawn(f"total {shown}.00", (100, 100), (800, 400))
     assert opened(was, now) is None
     assert opened(was, np.roll(was, 1, axis=0)) is not None
