@@ -217,6 +217,7 @@ class ClosedGates:
         lines = []
         if self._was_recorded_too_early:
             lines.append(RECORDED_TOO_EARLY)
+        was_at_once = course.number == 1 and not course.first_stays_s
         lines += remedies(
             mismatch,
             gate,
@@ -227,6 +228,7 @@ class ClosedGates:
             moved=self._moved,
             unasked=self._unasked,
             may_heal=not course.other_values,
+            was_at_once=was_at_once,
         )
         if others := course.other_values:
             are = "; ".join(f"{name} is {what}" for name, what in others.items())
@@ -252,7 +254,7 @@ class ClosedGates:
         rehearsal = course.allowances.rehearsal
         if rehearsal:
             rehearsal.remedies = lines
-        if rehearsal and course.number == 1 and not course.first_stays_s:
+        if rehearsal and was_at_once:
             rehearsal.note_unready(course.segment.screens[0])
         drift = RecordingDrifted("\n".join([message, *lines]))
         drift.at_end = course.due is None and performed

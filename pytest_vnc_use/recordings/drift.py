@@ -86,6 +86,11 @@ RECORDED_TOO_EARLY = (
     " again, and act once the screen is complete."
 )
 """What to do about a first screen that has changed on its own."""
+_NOT_READY = (
+    "If the program was not ready for input yet, record the test again: a rehearsal"
+    " learns to wait."
+)
+"""What to do about a first step that had no effect, if it was not waited for."""
 _LEARN = (
     "The difference is tiny: if the product is the same, record again with"
     " vnc_rehearse=5, which learns it."
@@ -564,13 +569,15 @@ def remedies(
     moved: str = "",
     unasked: str = "",
     may_heal: bool = True,
+    was_at_once: bool = False,
 ) -> list[str]:
     """Return what can be done about a gate that stayed closed, a line each: accept,
     record again, or repair.
 
     `masks` are those that are offered too. `moved` is the target that has moved, so
     that nothing can be accepted; `unasked` is why no reviewer was asked; `may_heal` says
-    whether a model may continue.
+    whether a model may continue, and `was_at_once` whether only the first step was
+    performed, as soon as its screen was there.
     """
     lines: list[str] = []
     if unasked and not moved:
@@ -580,6 +587,8 @@ def remedies(
         lines.append(_THEME)
     elif is_unchanged or _unchanged_boxes(mismatch, gate, seen, acted_on):
         lines += _HANGS
+        if was_at_once:
+            lines.append(_NOT_READY)
     if mismatch.kind == "no_window":
         lines.append(_NO_WINDOW)
     if moved:

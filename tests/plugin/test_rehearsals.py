@@ -45,7 +45,7 @@ def test_moved(vnc_desktop): ...
 UNREADY = """
 from conftest import task
 
-@task("unready", "--fault-from=2 --fault='not ready'")
+@task("unready", "--fault-from=3 --fault-until=3 --fault=deaf")
 def test_till(vnc_desktop): ...
 """
 LEFT_BEHIND = """
@@ -135,7 +135,7 @@ def test_new_recordings_are_replayed_twice(
 def test_rehearsal_learns_that_program_takes_no_input_at_once(
     project: Project,
 ) -> None:
-    """The first rehearsal waits before its first step, the second does not."""
+    """The second rehearsal does not wait before its first step, as the first does."""
     plans = (project.path / "conftest.py").read_text("utf-8")
     project.write("conftest.py", CONFTEST + plans)
     project.write("test_till.py", UNREADY)

@@ -172,6 +172,19 @@ def test_screen_as_whole_offers_no_mask(
     assert drift.masks == ()
 
 
+@pytest.mark.parametrize("fault", ["deaf", "stuck"])
+def test_first_step_without_effect_may_have_come_too_soon(
+    recorded: Tills, fault: str
+) -> None:
+    with (
+        recorded.agent("replay", None, f"--fault={fault}", gate_s=1.0) as played,
+        pytest.raises(RecordingDrifted, match="nothing changed") as error,
+    ):
+        played.run()
+    is_first = fault == "deaf"
+    assert ("was not ready for input yet" in str(error.value)) == is_first
+
+
 class Clicked(PaintedController):
     """A desktop that doubles clicks near each other only, or anywhere."""
 

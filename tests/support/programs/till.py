@@ -6,7 +6,7 @@ it; `--slow=SECONDS` is how long it takes to react at most; with `--clock` somet
 it keeps changing on its own, beside the caret of its field, until there is a file
 `noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much
 later. `--starts=FILE` counts the starts: `--fault-from=2` has the fault from the second
-on.
+on, `--fault-until=3` until the third.
 
 With `--later` it is a window for what happens later: a button that saves, and a status.
 `--error-after=SECONDS` shows an error over a third of the screen so long after a click,
@@ -34,23 +34,12 @@ TOASTS = {
 }
 
 
-READY_MS = 1500
 INPUT = (QEvent.Type.KeyPress, QEvent.Type.MouseButtonPress)
 
 
-class NotReady(QObject):
-    """What takes no input at first, though the window is there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._is_ready = False
-        QTimer.singleShot(READY_MS, self._get_ready)
-
-    def _get_ready(self) -> None:
-        self._is_ready = True
-
+class IgnoredInput(QObject):
     def eventFilter(self, _: QObject, event: QEvent) -> bool:
-        return event.type() in INPUT and not self._is_ready
+        return event.type() in INPUT
 
 
 class Till(QWidget):
@@ -207,13 +196,15 @@ if __name__ == "__main__":
     parser.add_argument("--panel", type=float)
     parser.add_argument("--starts", type=Path)
     parser.add_argument("--fault-from", type=int, default=1)
+    parser.add_argument("--fault-until", type=int, default=1000)
     options = parser.parse_args()
-    if options.starts and started(options.starts) < options.fault_from:
+    start = started(options.starts) if options.starts else options.fault_from
+    if not options.fault_from <= start <= options.fault_until:
         options.fault = ""
     application = QApplication(sys.argv[:1])
-    if options.fault == "not ready":
-        not_ready = NotReady()
-        application.installEventFilter(not_ready)
+    ignored = IgnoredInput()
+    if options.fault == "deaf":
+        application.installEventFilter(ignored)
     till = Later(options) if options.later else Till(options)
     till.setGeometry(application.primaryScreen().geometry())
     till.show()
