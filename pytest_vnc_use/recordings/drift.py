@@ -148,18 +148,12 @@ for family in {" ".join(FAMILIES)}; do fc-match -f "$family: %{{family[0]}}\\n" 
 fc-match -f 'text: antialias %{{antialias}}, hinting %{{hinting}} %{{hintstyle}}, subpixels %{{rgba}}\\n' sans-serif
 echo "scale: GTK ${{GDK_SCALE:-1}}, Qt ${{QT_SCALE_FACTOR:-1}}"
 xdpyinfo | sed -n 's/^ *depth of root window: *\\([0-9]*\\).*/depth: \\1/p'
-directory=${{HOME%/*}}
-case ${{directory##*/}} in
-    vnc-use-???????? | vnc-use-????????-*) echo "home: ${{directory##*/}}" ;;
-esac
 [ -z "$1" ] || grep -lsz "^HOME=$HOME$" /proc/[0-9]*/environ | sed 's/environ$/exe/' | xargs readlink | sort -u \\
     | xargs dpkg-query -S | sed -n 's/^\\([^ :,]*\\)[:,] *.*/\\1/p' | grep -vxE '{_TOOLS}' \\
     | xargs -r dpkg-query -W -f '${{Package}}: ${{Version}}\\n'
 """
 """It prints each known fact on a line, and nothing for a program that is not installed.
 
-Some programs show the path of their home, whose name follows from the test: a test that
-runs twice at once has another one.
 The last command prints the versions of the packages of all programs that have the home
 of a desktop that we started.
 """
@@ -167,7 +161,7 @@ of a desktop that we started.
 
 def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
     """Return what draws on a desktop, by its name: fonts, text, scale, depth, server,
-    rendering, home, versions of packages.
+    rendering, versions of packages.
 
     Unknown facts are left out. No fact names a host or a user.
     """

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -408,19 +407,6 @@ def test_machine_of_desktop_without_commands_is_unknown() -> None:
         )
         == {}
     )
-
-
-@pytest.mark.desktop
-def test_home_of_same_test_at_once_is_another() -> None:
-    """Programs show its path, as in a file dialog."""
-    require("Xtigervnc")
-    homes = []
-    with ExitStack() as desktops:
-        for _ in range(2):
-            desktop = XvncDesktop(name="test_twice", start_timeout_s=60)
-            desktops.callback(desktop.stop)
-            homes.append(machine_of(desktop, Settings(server="xvnc"))["home"])
-    assert homes[1] == f"{homes[0]}-2"
 
 
 @pytest.mark.desktop
