@@ -406,7 +406,7 @@ class TransientFrames:
         once the screen has another size.
         """
         self._known_s = np.inf
-        """The time of that look, or of the newest kept frame."""
+        """The time of that look, or of the newest kept frame that is not brief."""
         self._counts = np.zeros((0, 0), np.int64)
         """How often a frame was kept because of each tile."""
         self._changes = np.zeros((0, 0), np.int64)

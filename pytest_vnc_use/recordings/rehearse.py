@@ -172,8 +172,11 @@ class Rehearsal:
 
     @property
     def is_unready(self) -> bool:
-        """Whether a first step came too soon."""
-        return bool(self._unready)
+        """Whether a first step came too soon in a recording that can learn it: the
+        rehearsal is then repeated.
+        """
+        own = chain.from_iterable(map(screens, self.recordings.values()))
+        return not self._unready.isdisjoint(map(id, own))
 
     @property
     def lessons(self) -> list[str]:
